@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs one test with a time limit and an environment that does not depend on the user. Usage: run-test.sh PROGRAM [ARGUMENT…]
+# Makefile.am says which variables a test sees.
+
+for name in $(env | sed -n 's/^\(KILN_[A-Za-z0-9_]*\)=.*/\1/p'); do
+    case $name in
+    KILN_TEST_*) ;;
+    *) unset "$name" ;;
+    esac
+done
+unset XDG_CONFIG_HOME XDG_CACHE_HOME XDG_STATE_HOME XDG_DATA_HOME
+HOME=$KILN_TEST_BUILDDIR/tests/home
+export HOME
+mkdir -p "$HOME" || exit 99
+
+CMOCKA_MESSAGE_OUTPUT=TAP
+export CMOCKA_MESSAGE_OUTPUT
+UBSAN_OPTIONS=print_stacktrace=1${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}
+TSAN_OPTIONS=suppressions=$KILN_TEST_SRCDIR/build-aux/tsan.supp:halt_on_error=0${TSAN_OPTIONS:+:$TSAN_OPTIONS}
+export UBSAN_OPTIONS TSAN_OPTIONS
+
+limit=${KILN_TEST_TIMEOUT:-300}
+
+# cmocka reports a skipped test as "not ok N # SKIP", which the protocol reads as a failure. The exit status goes round the
+# pipe through descriptor 3.
+exec 4>&1
+status=$({ { timeout -k 10 "$limit" "$KILN_TEST_BUILDDIR/run" "$@" 3>&- 4>&-; echo $? >&3; } |
+    sed -u 's/^not ok \(.*# SKIP\)/ok \1/' >&4; } 3>&1)
+if [ "$status" = 124 ] || [ "$status" = 137 ]; then
+    echo "Bail out! $1 was stopped after $limit s (KILN_TEST_TIMEOUT)"
+    echo "$1 was stopped after $limit s" >&2
+fi
+exit "$status"

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void append(kiln_line *line, const char *bytes, size_t size)
+{
+    if (line->failed)
+        return;
+    if (line->size + size + 1 > line->capacity) {
+        size_t capacity = 2 * (line->size + size + 1);
+        char *grown = realloc(line->text, capacity);
+        if (!grown) {
+            line->failed = true;
+            return;
+        }
+        line->text = grown;
+        line->capacity = capacity;
+    }
+    memcpy(line->text + line->size, bytes, size);
+    line->size += size;
+    line->text[line->size] = '\0';
+}
+
+void kiln_line_text(kiln_line *line, const char *text)
+{
+    append(line, text, strlen(text));
+}
+
+void kiln_line_string(kiln_line *line, const char *text)
+{
+    append(line, "\"", 1);
+    for (; *text; text++) {
+        char escape[8];
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            snprintf(escape, sizeof escape, "\\%c", c);
+        else if (c < 0x20)
+            snprintf(escape, sizeof escape, "\\u%04x", c);
+        else
+            snprintf(escape, sizeof escape, "%c", c);
+        kiln_line_text(line, escape);
+    }
+    append(line, "\"", 1);
+}
+
+void kiln_line_hex(kiln_line *line, const void *bytes, size_t size)
+{
+    append(line, "\"", 1);
+    for (size_t i = 0; i < size; i++) {
+        char pair[3];
+        snprintf(pair, sizeof pair, "%02x", ((const unsigned char *)bytes)[i]);
+        append(line, pair, 2);
+    }
+    append(line, "\"", 1);
+}
+
+void kiln_line_integer(kiln_line *line, int64_t value)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRId64, value);
+    kiln_line_text(line, digits);
+}
+
+bool kiln_line_append(const kiln_line *line, const char *path)
+{
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (file < 0)
+        return false;
+    ssize_t written;
+    do
+        written = write(file, line->text, line->size);
+    while (written < 0 && errno == EINTR);
+    bool whole = written == (ssize_t)line->size;
+    int error = written < 0 ? errno : whole ? 0 : ENOSPC;
+    if (close(file) != 0 && whole) {
+        whole = false;
+        error = errno;
+    }
+    errno = error;
+    return whole;
+}

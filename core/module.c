@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libltdl binds lazily, so that an undefined function would kill the first call instead of failing the load, and it loses the
+ * dynamic linker's message. Its loader for shared objects is therefore replaced by one that calls dlopen(RTLD_NOW |
+ * RTLD_LOCAL) and keeps dlerror's words (PulseAudio does the same). libltdl is not thread-safe: one lock guards all of it. */
+#include "core/module.h"
+
+#include <dlfcn.h>
+#include <ltdl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <libltdl/lt_dlloader.h>
+
+#include "core/error.h"
+
+typedef struct module {
+    char *path;
+    kiln_plugin_entry_fn entry;
+    struct module *next;
+} module;
+
+typedef struct registration {
+    char name[32];
+    kiln_plugin_entry_fn entry;
+} registration;
+
+enum { MAX_REGISTRATIONS = 64 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool initialised;
+static module *modules;
+static registration registrations[MAX_REGISTRATIONS];
+static int64_t registration_count;
+static char last_words[512]; /* of the dynamic linker */
+
+void kiln_loader_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void kiln_loader_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void keep_words(const char *words)
+{
+    snprintf(last_words, sizeof last_words, "%s", words ? words : "the dynamic linker gave no reason");
+}
+
+static lt_module open_now(lt_user_data data, const char *path, lt_dladvise advise)
+{
+    (void)data, (void)advise;
+    void *handle = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (!handle)
+        keep_words(path ? dlerror() : "no path");
+    return handle;
+}
+
+static int close_never(lt_user_data data, lt_module handle)
+{
+    (void)data, (void)handle;
+    return 0;
+}
+
+static void *find_symbol(lt_user_data data, lt_module handle, const char *name)
+{
+    (void)data;
+    return dlsym(handle, name);
+}
+
+static kiln_status initialise(void)
+{
+    static lt_dlvtable loader = {.name = "kiln", .sym_prefix = NULL, .priority = LT_DLLOADER_PREPEND};
+    if (initialised)
+        return KILN_OK;
+    if (lt_dlinit() != 0)
+        return kiln_fail(KILN_PLUGIN, "libltdl cannot be initialised: %s", lt_dlerror());
+    free(lt_dlloader_remove("lt_dlopen"));
+    loader.module_open = open_now;
+    loader.module_close = close_never;
+    loader.find_sym = find_symbol;
+    if (lt_dlloader_add(&loader) != 0)
+        return kiln_fail(KILN_PLUGIN, "libltdl refuses the loader: %s", lt_dlerror());
+    initialised = true;
+    return KILN_OK;
+}
+
+static kiln_status load(const char *path, kiln_plugin_entry_fn *entry)
+{
+    last_words[0] = '\0';
+    lt_dlhandle handle = lt_dlopen(path);
+    if (!handle)
+        return kiln_fail(KILN_PLUGIN, "%s cannot be loaded: %s", path, *last_words ? last_words : lt_dlerror());
+    void *symbol = lt_dlsym(handle, KILN_PLUGIN_SYMBOL);
+    if (!symbol) {
+        lt_dlclose(handle);
+        return kiln_fail(KILN_PLUGIN, "%s is no plugin for this ABI: it does not export " KILN_PLUGIN_SYMBOL, path);
+    }
+    memcpy(entry, &symbol, sizeof symbol);
+    return KILN_OK;
+}
+
+kiln_status kiln_module_entry(const char *path, kiln_plugin_entry_fn *entry)
+{
+    for (const module *known = modules; known; known = known->next)
+        if (strcmp(known->path, path) == 0) {
+            *entry = known->entry;
+            return KILN_OK;
+        }
+    module *fresh = calloc(1, sizeof *fresh);
+    char *copy = strdup(path);
+    kiln_status status = fresh && copy ? initialise() : kiln_fail_memory("a plugin's module");
+    if (status == KILN_OK)
+        status = load(path, entry);
+    if (status != KILN_OK) {
+        free(fresh);
+        free(copy);
+        return status;
+    }
+    fresh->path = copy;
+    fresh->entry = *entry;
+    fresh->next = modules;
+    modules = fresh;
+    return KILN_OK;
+}
+
+kiln_status kiln_plugin_register(const char *name, kiln_plugin_entry_fn entry)
+{
+    if (!name || !entry || !*name || strlen(name) >= sizeof registrations[0].name)
+        return kiln_fail(KILN_INVALID, "a plugin is registered under a name of 1 to 31 characters and with its entry");
+    kiln_status status = KILN_OK;
+    kiln_loader_lock();
+    for (int64_t i = 0; i < registration_count; i++)
+        if (strcmp(registrations[i].name, name) == 0 && registrations[i].entry != entry)
+            status = kiln_fail(KILN_INVALID, "a plugin '%s' is registered already", name);
+        else if (strcmp(registrations[i].name, name) == 0)
+            status = KILN_NOT_READY; /* the same again: nothing to do */
+    if (status == KILN_OK && registration_count == MAX_REGISTRATIONS)
+        status = kiln_fail(KILN_CAPACITY, "at most %d plugins can be registered", MAX_REGISTRATIONS);
+    if (status == KILN_OK) {
+        snprintf(registrations[registration_count].name, sizeof registrations[0].name, "%s", name);
+        registrations[registration_count++].entry = entry;
+    }
+    kiln_loader_unlock();
+    return status == KILN_NOT_READY ? KILN_OK : status;
+}
+
+const char *kiln_registered_at(int64_t index, kiln_plugin_entry_fn *entry)
+{
+    if (index >= registration_count)
+        return NULL;
+    *entry = registrations[index].entry;
+    return registrations[index].name;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bounded cache of plans. Looking up takes no lock: a slot is an atomic pointer to an entry, and entries are never given back to
+ * the allocator while the cache lives, so that a reader may touch one that is just being replaced. It first takes a reference, which
+ * succeeds only on an entry in use, and then compares the key; an entry is reused only when its last reference is gone. */
+#include <stdlib.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "core/fork.h"
+#include "core/plan.h"
+
+enum { WAYS = 4, KEY_BYTES = 768 };
+
+struct kiln_cached_plan {
+    _Atomic int64_t references; /* 0 = not in use */
+    _Atomic uint64_t hash;
+    _Atomic bool touched; /* since the hand of the clock last passed */
+    _Atomic(kiln_cached_plan *) *slot;
+    kiln_plan *plan;
+    kiln_cached_plan *next_free;
+    size_t key_size;
+    _Alignas(8) unsigned char key[KEY_BYTES];
+};
+
+/* A key whose plan is being made, so that others wait instead of making it again. */
+typedef struct building {
+    uint64_t hash;
+    struct building *next;
+} building;
+
+struct kiln_plan_cache {
+    uint64_t mask; /* of sets */
+    _Atomic(kiln_cached_plan *) *slots;
+    kiln_cached_plan *entries;
+    int64_t used, capacity; /* entries taken from the array so far */
+    pthread_mutex_t mutex;
+    pthread_cond_t built;
+    kiln_cached_plan *free;
+    building *under_way;
+    uint64_t generation;
+};
+
+/* What stands before the descriptor in a key. */
+typedef struct key_head {
+    const kiln_device *device;
+    uint64_t operator_hash;
+    uint64_t options_hash;
+} key_head;
+
+typedef struct key_bytes {
+    size_t size;
+    uint64_t hash;
+    _Alignas(8) unsigned char bytes[KEY_BYTES];
+} key_bytes;
+
+kiln_status kiln_plan_cache_create(int64_t entries, kiln_plan_cache **result)
+{
+    kiln_plan_cache *cache = calloc(1, sizeof *cache);
+    uint64_t sets = 1;
+    while ((int64_t)(sets * WAYS) < entries)
+        sets *= 2;
+    if (cache) {
+        cache->mask = sets - 1;
+        cache->capacity = (int64_t)(sets * WAYS);
+        cache->slots = calloc((size_t)cache->capacity, sizeof *cache->slots);
+        cache->entries = calloc((size_t)cache->capacity, sizeof *cache->entries);
+    }
+    if (!cache || !cache->slots || !cache->entries) {
+        if (cache) {
+            free(cache->slots);
+            free(cache->entries);
+        }
+        free(cache);
+        return kiln_fail_memory("the cache of plans");
+    }
+    pthread_mutex_init(&cache->mutex, NULL);
+    pthread_cond_init(&cache->built, NULL);
+    cache->generation = kiln_process_generation();
+    *result = cache;
+    return KILN_OK;
+}
+
+void kiln_plan_cache_destroy(kiln_plan_cache *cache)
+{
+    if (!cache)
+        return;
+    for (int64_t i = 0; i < cache->used; i++)
+        kiln_plan_release(cache->entries[i].plan);
+    pthread_mutex_destroy(&cache->mutex);
+    pthread_cond_destroy(&cache->built);
+    free(cache->slots);
+    free(cache->entries);
+    free(cache);
+}
+
+static uint64_t hash_options(const kiln_plan_options *options)
+{
+    if (!options)
+        return 0;
+    uint64_t hash = XXH3_64bits(&options->staging, sizeof options->staging + sizeof options->flags);
+    if (options->backend)
+        hash = XXH3_64bits_withSeed(options->backend, strlen(options->backend), hash);
+    if (options->parameter_count)
+        hash = XXH3_64bits_withSeed(options->parameters, options->parameter_count * sizeof *options->parameters, hash);
+    return hash;
+}
+
+/* The descriptor's bytes up to the last that is not zero, in words. */
+static size_t trimmed_size(const unsigned char *bytes, size_t size)
+{
+    uint64_t words[4];
+    while (size >= 8 + sizeof words) {
+        memcpy(words, bytes + size - sizeof words, sizeof words);
+        if (words[0] | words[1] | words[2] | words[3])
+            break;
+        size -= sizeof words;
+    }
+    return size;
+}
+
+/* False when the plan cannot be cached. */
+static bool make_key(const kiln_plan_key *key, key_bytes *made)
+{
+    const kiln_plan_options *options = key->options;
+    if (!key->operator_name || key->descriptor->struct_size < sizeof(kiln_op_head))
+        return false;
+    if (options && (options->struct_size != sizeof *options || options->parent || options->payload ||
+                    options->staging > KILN_STAGING_DENY))
+        return false;
+    size_t size = trimmed_size((const unsigned char *)key->descriptor, key->descriptor->struct_size);
+    if (size > KEY_BYTES - sizeof(key_head))
+        return false;
+    key_head head = {key->device, XXH3_64bits(key->operator_name, strlen(key->operator_name)), hash_options(options)};
+    memcpy(made->bytes, &head, sizeof head);
+    memcpy(made->bytes + sizeof head, key->descriptor, size);
+    made->size = sizeof head + size;
+    made->hash = XXH3_64bits(made->bytes, made->size);
+    return true;
+}
+
+/* Takes a reference if the entry is in use. */
+static bool pin_entry(kiln_cached_plan *entry)
+{
+    int64_t references = atomic_load_explicit(&entry->references, memory_order_relaxed);
+    while (references > 0)
+        if (atomic_compare_exchange_weak_explicit(&entry->references, &references, references + 1, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
+void kiln_plan_unpin(kiln_plan_cache *cache, kiln_cached_plan *entry)
+{
+    if (atomic_fetch_sub_explicit(&entry->references, 1, memory_order_acq_rel) != 1)
+        return;
+    kiln_plan_release(entry->plan);
+    entry->plan = NULL;
+    pthread_mutex_lock(&cache->mutex);
+    entry->next_free = cache->free;
+    cache->free = entry;
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+static kiln_cached_plan *look_up(kiln_plan_cache *cache, const key_bytes *key)
+{
+    _Atomic(kiln_cached_plan *) *set = cache->slots + (key->hash & cache->mask) * WAYS;
+    for (int way = 0; way < WAYS; way++) {
+        kiln_cached_plan *entry = atomic_load_explicit(&set[way], memory_order_acquire);
+        if (!entry || atomic_load_explicit(&entry->hash, memory_order_relaxed) != key->hash || !pin_entry(entry))
+            continue;
+        if (entry->key_size == key->size && memcmp(entry->key, key->bytes, key->size) == 0) {
+            if (!atomic_load_explicit(&entry->touched, memory_order_relaxed))
+                atomic_store_explicit(&entry->touched, true, memory_order_relaxed);
+            return entry;
+        }
+        kiln_plan_unpin(cache, entry);
+    }
+    return NULL;
+}
+
+/* Takes an entry out of its slot; its last user recycles it. With the mutex held. */
+static kiln_cached_plan *evict(_Atomic(kiln_cached_plan *) *slot)
+{
+    return atomic_exchange(slot, NULL);
+}
+
+/* A slot of the set for a new entry: an empty one, else the first that was not used since the clock last passed. */
+static _Atomic(kiln_cached_plan *) *choose_slot(kiln_plan_cache *cache, uint64_t hash, kiln_cached_plan **evicted)
+{
+    _Atomic(kiln_cached_plan *) *set = cache->slots + (hash & cache->mask) * WAYS;
+    for (int way = 0; way < WAYS; way++)
+        if (!atomic_load(&set[way]))
+            return &set[way];
+    for (int round = 0; round < 2; round++)
+        for (int way = 0; way < WAYS; way++) {
+            kiln_cached_plan *entry = atomic_load(&set[way]);
+            if (!atomic_exchange(&entry->touched, false)) {
+                *evicted = evict(&set[way]);
+                return &set[way];
+            }
+        }
+    *evicted = evict(&set[0]);
+    return &set[0];
+}
+
+/* Puts a plan into the cache, pinned once for the caller; NULL when every entry is pinned. Takes over the reference to the plan. */
+static kiln_cached_plan *insert(kiln_plan_cache *cache, const key_bytes *key, kiln_plan *plan)
+{
+    kiln_cached_plan *evicted = NULL;
+    pthread_mutex_lock(&cache->mutex);
+    kiln_cached_plan *entry = cache->free;
+    if (entry)
+        cache->free = entry->next_free;
+    else if (cache->used < cache->capacity)
+        entry = &cache->entries[cache->used++];
+    if (entry) {
+        entry->plan = plan;
+        entry->key_size = key->size;
+        memcpy(entry->key, key->bytes, key->size);
+        atomic_store_explicit(&entry->hash, key->hash, memory_order_relaxed);
+        atomic_store_explicit(&entry->touched, true, memory_order_relaxed);
+        atomic_store_explicit(&entry->references, 2, memory_order_release); /* the slot's and the caller's */
+        atomic_store(choose_slot(cache, key->hash, &evicted), entry);
+    }
+    pthread_mutex_unlock(&cache->mutex);
+    if (evicted)
+        kiln_plan_unpin(cache, evicted);
+    return entry;
+}
+
+static bool is_under_way(const kiln_plan_cache *cache, uint64_t hash)
+{
+    for (const building *one = cache->under_way; one; one = one->next)
+        if (one->hash == hash)
+            return true;
+    return false;
+}
+
+/* Waits until nobody makes the key, then finds it or announces `mine`. */
+static kiln_cached_plan *find_or_announce(kiln_plan_cache *cache, const key_bytes *key, building *mine)
+{
+    pthread_mutex_lock(&cache->mutex);
+    for (;;) {
+        while (is_under_way(cache, key->hash))
+            pthread_cond_wait(&cache->built, &cache->mutex);
+        pthread_mutex_unlock(&cache->mutex);
+        kiln_cached_plan *entry = look_up(cache, key);
+        if (entry)
+            return entry;
+        pthread_mutex_lock(&cache->mutex);
+        if (!is_under_way(cache, key->hash)) {
+            mine->next = cache->under_way;
+            cache->under_way = mine;
+            pthread_mutex_unlock(&cache->mutex);
+            return NULL;
+        }
+    }
+}
+
+static void retract(kiln_plan_cache *cache, building *mine)
+{
+    pthread_mutex_lock(&cache->mutex);
+    building **link = &cache->under_way;
+    while (*link != mine)
+        link = &(*link)->next;
+    *link = mine->next;
+    pthread_cond_broadcast(&cache->built);
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+static kiln_status build(kiln_runtime *runtime, const kiln_plan_key *key, kiln_plan **plan)
+{
+    kiln_request request;
+    kiln_status status = kiln_request_make(runtime, key->operator_name, key->descriptor, key->options, &request);
+    request.device = key->device;
+    return status == KILN_OK ? kiln_plan_build(&request, plan) : status;
+}
+
+/* In a child of fork another thread of the parent may have held the mutex. */
+static void check_process(kiln_plan_cache *cache)
+{
+    uint64_t generation = kiln_process_generation();
+    if (cache->generation == generation)
+        return;
+    pthread_mutex_init(&cache->mutex, NULL);
+    pthread_cond_init(&cache->built, NULL);
+    cache->under_way = NULL;
+    cache->generation = generation;
+}
+
+kiln_status kiln_plan_find(kiln_runtime *runtime, const kiln_plan_key *key, kiln_plan **plan, kiln_cached_plan **pin)
+{
+    kiln_plan_cache *cache = runtime->plans;
+    key_bytes made;
+    *pin = NULL;
+    if (!make_key(key, &made))
+        return build(runtime, key, plan);
+    kiln_cached_plan *entry = look_up(cache, &made);
+    if (!entry) {
+        check_process(cache);
+        building mine = {.hash = made.hash};
+        entry = find_or_announce(cache, &made, &mine);
+        if (!entry) {
+            kiln_plan *fresh;
+            kiln_status status = build(runtime, key, &fresh);
+            if (status == KILN_OK)
+                entry = insert(cache, &made, fresh);
+            retract(cache, &mine);
+            if (status != KILN_OK)
+                return status;
+            if (!entry) {
+                *plan = fresh;
+                return KILN_OK;
+            }
+        }
+    }
+    *plan = entry->plan;
+    *pin = entry;
+    return KILN_OK;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device memory for tensors that the core copies to a device and back. Idle blocks are kept for the next run; idle and used
+ * ones together stay within staging.pool_bytes. */
+#include <stdlib.h>
+
+#include "core/device.h"
+
+typedef struct staging_block {
+    kiln_buffer *buffer;
+    struct staging_block *next;
+} staging_block;
+
+static void drop_first(kiln_device *device)
+{
+    staging_block *block = device->staging;
+    device->staging = block->next;
+    device->staging_bytes -= block->buffer->bytes;
+    kiln_buffer_release(block->buffer);
+    free(block);
+}
+
+/* The smallest idle block that is large enough, unlinked. */
+static kiln_buffer *take_idle(kiln_device *device, int64_t bytes)
+{
+    staging_block **best = NULL;
+    for (staging_block **link = &device->staging; *link; link = &(*link)->next)
+        if ((*link)->buffer->bytes >= bytes && (!best || (*link)->buffer->bytes < (*best)->buffer->bytes))
+            best = link;
+    if (!best || (*best)->buffer->bytes > 2 * bytes + 4096)
+        return NULL;
+    staging_block *block = *best;
+    kiln_buffer *buffer = block->buffer;
+    *best = block->next;
+    free(block);
+    return buffer;
+}
+
+kiln_status kiln_staging_take(kiln_device *device, int64_t bytes, kiln_buffer **buffer)
+{
+    int64_t limit = kiln_profile_integer(device->runtime->profile, "staging.pool_bytes");
+    kiln_status status = kiln_device_ready(device);
+    if (status != KILN_OK)
+        return status;
+    pthread_mutex_lock(&device->mutex);
+    *buffer = take_idle(device, bytes);
+    if (!*buffer) {
+        while (device->staging && device->staging_bytes + bytes > limit)
+            drop_first(device);
+        if (device->staging_bytes + bytes > limit)
+            status = kiln_fail(KILN_CAPACITY,
+                               "staging %lld bytes on %s: %lld of the pool's %lld bytes are in use; raise staging.pool_bytes, or "
+                               "place the tensors on the device",
+                               (long long)bytes, device->name, (long long)device->staging_bytes, (long long)limit);
+        else
+            device->staging_bytes += bytes;
+    }
+    pthread_mutex_unlock(&device->mutex);
+    if (status != KILN_OK || *buffer)
+        return status;
+    status = kiln_buffer_alloc(device, KILN_SPACE_DEVICE, bytes, buffer);
+    if (status != KILN_OK) {
+        pthread_mutex_lock(&device->mutex);
+        device->staging_bytes -= bytes;
+        pthread_mutex_unlock(&device->mutex);
+    }
+    return status;
+}
+
+void kiln_staging_give(kiln_device *device, kiln_buffer *buffer)
+{
+    staging_block *block = malloc(sizeof *block);
+    pthread_mutex_lock(&device->mutex);
+    if (block) {
+        block->buffer = buffer;
+        block->next = device->staging;
+        device->staging = block;
+    } else {
+        device->staging_bytes -= buffer->bytes;
+        kiln_buffer_release(buffer);
+    }
+    pthread_mutex_unlock(&device->mutex);
+}
+
+void kiln_staging_free_all(kiln_device *device)
+{
+    while (device->staging)
+        drop_first(device);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The block product, by OpenBLAS or in plain C, and the check that decides between them. Old builds
+ * of OpenBLAS take new CPUs for very different ones, so what is loaded is tried before it is
+ * trusted. */
+#include <cblas.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "plugins/ref/ref.h"
+
+static void multiply_plain(bool add, const double *a, const double *b, double *sum)
+{
+    double block[REF_PANEL][REF_PANEL] = {{0}};
+    for (int k = 0; k < REF_DEPTH; k++)
+        for (int i = 0; i < REF_PANEL; i++)
+            for (int j = 0; j < REF_PANEL; j++)
+                block[i][j] += a[k * REF_PANEL + i] * b[k * REF_PANEL + j];
+    for (int i = 0; i < REF_PANEL; i++)
+        for (int j = 0; j < REF_PANEL; j++)
+            sum[i * REF_TILE + j] = add ? sum[i * REF_TILE + j] + block[i][j] : block[i][j];
+}
+
+void ref_block_multiply(bool blas, bool add, const double *a, const double *b, double *sum)
+{
+    if (blas)
+        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, REF_PANEL, REF_PANEL, REF_DEPTH, 1.0,
+                    a, REF_PANEL, b, REF_PANEL, add ? 1.0 : 0.0, sum, REF_TILE);
+    else
+        multiply_plain(add, a, b, sum);
+}
+
+/* ---- The check ---- */
+
+typedef struct check {
+    double a[REF_BLOCK], b[REF_BLOCK];
+    double moved_a[REF_BLOCK], moved_b[REF_BLOCK];
+    double magnitude_a[REF_BLOCK], magnitude_b[REF_BLOCK];
+    double sum[REF_PANEL * REF_TILE], other[REF_PANEL * REF_TILE], magnitude[REF_PANEL * REF_TILE];
+} check;
+
+/* Deterministic values in (-1, 1) with full mantissas, so that a change of order shows. */
+static void fill(double *values, uint64_t state)
+{
+    for (int i = 0; i < REF_BLOCK; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        values[i] = (double)(int64_t)(state ^ state >> 29) * 0x1p-63;
+    }
+}
+
+/* Row r of `from` becomes row (r + by) % REF_PANEL of `to`. */
+static void rotate(const double *from, int by, double *to)
+{
+    for (int k = 0; k < REF_DEPTH; k++)
+        for (int r = 0; r < REF_PANEL; r++)
+            to[k * REF_PANEL + (r + by) % REF_PANEL] = from[k * REF_PANEL + r];
+}
+
+/* Both an initial and an added block agree with the plain one, within the bound of two sums in
+ * double. */
+static bool check_values(check *c)
+{
+    for (int i = 0; i < REF_BLOCK; i++) {
+        c->magnitude_a[i] = fabs(c->a[i]);
+        c->magnitude_b[i] = fabs(c->b[i]);
+    }
+    for (int twice = 0; twice < 2; twice++) {
+        ref_block_multiply(true, twice, c->a, c->b, c->sum);
+        multiply_plain(twice, c->a, c->b, c->other);
+        multiply_plain(twice, c->magnitude_a, c->magnitude_b, c->magnitude);
+        for (int i = 0; i < REF_PANEL; i++)
+            for (int j = 0; j < REF_PANEL; j++) {
+                int at = i * REF_TILE + j;
+                if (!(fabs(c->sum[at] - c->other[at]) <=
+                      2 * (REF_DEPTH + 2) * 0x1p-53 * c->magnitude[at]))
+                    return false;
+            }
+    }
+    return true;
+}
+
+/* Rows and columns have the same bits in every place, in an initial and in an added block. */
+static bool check_places(check *c)
+{
+    for (int twice = 0; twice < 2; twice++)
+        ref_block_multiply(true, twice, c->a, c->b, c->sum);
+    for (int by = 1; by < REF_PANEL; by++) {
+        rotate(c->a, by, c->moved_a);
+        rotate(c->b, REF_PANEL - by, c->moved_b);
+        for (int twice = 0; twice < 2; twice++)
+            ref_block_multiply(true, twice, c->moved_a, c->moved_b, c->other);
+        for (int i = 0; i < REF_PANEL; i++)
+            for (int j = 0; j < REF_PANEL; j++) {
+                int row = (i + by) % REF_PANEL, column = (j + REF_PANEL - by) % REF_PANEL;
+                if (c->other[row * REF_TILE + column] != c->sum[i * REF_TILE + j])
+                    return false;
+            }
+    }
+    return true;
+}
+
+/* A NaN or Inf stays in its own row or column, and an initial block does not read the sum. */
+static bool check_isolation(check *c)
+{
+    ref_block_multiply(true, false, c->a, c->b, c->other);
+    c->a[5 * REF_PANEL + 3] = (double)NAN;
+    c->b[7 * REF_PANEL + 4] = (double)INFINITY;
+    for (int i = 0; i < REF_PANEL * REF_TILE; i++)
+        c->sum[i] = (double)NAN;
+    ref_block_multiply(true, false, c->a, c->b, c->sum);
+    for (int i = 0; i < REF_PANEL; i++)
+        for (int j = 0; j < REF_PANEL; j++) {
+            double value = c->sum[i * REF_TILE + j];
+            bool right = i == 3   ? isnan(value)
+                         : j == 4 ? !isfinite(value)
+                                  : value == c->other[i * REF_TILE + j];
+            if (!right)
+                return false;
+        }
+    return true;
+}
+
+bool ref_block_check(void)
+{
+    check *c = aligned_alloc(64, (sizeof *c + 63) / 64 * 64);
+    if (!c)
+        return false;
+    fill(c->a, 1);
+    fill(c->b, 2);
+    bool good = check_values(c) && check_places(c) && check_isolation(c);
+    free(c);
+    return good;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs: opening the files and taking types and shapes from them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/kiln/command.h"
+#include "tools/kiln/job.h"
+
+/* ---- Files: each is opened once ---- */
+
+static bool open_file(kiln_job *job, const char *name, const kiln_yaml_node *node, tensor_file **file,
+                      kiln_yaml_error *error)
+{
+    char *path = tool_text("%s%s", name[0] == '/' ? "" : job->folder, name);
+    for (int64_t i = 0; i < job->file_count; i++)
+        if (strcmp(job->files[i].path, path) == 0) {
+            free(path);
+            *file = job->files[i].file;
+            return true;
+        }
+    io_error problem;
+    if (tensor_file_open(path, file, &problem) != KILN_OK) {
+        free(path);
+        return job_fail(error, node, "%s", problem.text);
+    }
+    job->files = tool_grow(job->files, (size_t)job->file_count + 1, sizeof *job->files);
+    job->files[job->file_count++] = (job_file){path, *file};
+    return true;
+}
+
+static const tensor_entry *entry_by_name(const tensor_file *file, const char *name)
+{
+    for (int64_t i = 0; i < tensor_file_count(file); i++)
+        if (strcmp(tensor_file_at(file, i)->name, name) == 0)
+            return tensor_file_at(file, i);
+    return NULL;
+}
+
+static bool no_such_entry(const tensor_file *file, const job_tensor *tensor, kiln_yaml_error *error)
+{
+    int64_t count = tensor_file_count(file);
+    const char **names = tool_allocate((size_t)count, sizeof *names);
+    for (int64_t i = 0; i < count; i++)
+        names[i] = tensor_file_at(file, i)->name;
+    const char *near = kiln_yaml_nearest(tensor->entry, names, (size_t)count);
+    free(names);
+    return job_fail(error, tensor->node, "%s has no tensor '%s'%s%s%s", tensor->file, tensor->entry,
+                    near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+}
+
+static bool find_entry(const tensor_file *file, const job_tensor *tensor, const tensor_entry **entry,
+                       kiln_yaml_error *error)
+{
+    if (tensor->entry)
+        *entry = entry_by_name(file, tensor->entry);
+    else if (tensor_file_count(file) == 1)
+        *entry = tensor_file_at(file, 0);
+    else
+        return job_fail(error, tensor->node, "%s holds %lld tensors: say which", tensor->file,
+                        (long long)tensor_file_count(file));
+    if (!*entry)
+        return no_such_entry(file, tensor, error);
+    if ((*entry)->refusal)
+        return job_fail(error, tensor->node, "%s: %s", tensor->file, (*entry)->refusal);
+    return true;
+}
+
+/* ---- Rows ---- */
+
+static bool is_integer(uint32_t type)
+{
+    switch (type) {
+#define TYPE_CASE(id, number, name, bits, kind)                                                    \
+    case number:                                                                                   \
+        return kind == 's' || kind == 'u';
+        KILN_TYPES(TYPE_CASE)
+#undef TYPE_CASE
+    default:
+        return false;
+    }
+}
+
+/* Replaces the leading extent by the number of rows that are taken. */
+static bool take_rows(job_tensor *tensor, const kiln_tensor *indices, kiln_yaml_error *error)
+{
+    int64_t count = indices->shape[0], rows = tensor->shape[0];
+    int64_t *list = tool_allocate((size_t)count, sizeof *list);
+    tensor->row_list = list;
+    for (int64_t i = 0; i < count; i++) {
+        double index = kiln_load_f64(indices->type, indices->data, i * indices->strides[0]);
+        if (!(index >= 0 && index < (double)rows))
+            return job_fail(error, tensor->node, "%s[%lld] is %.0f, but %s has rows 0 to %lld", tensor->rows,
+                            (long long)i, index, tensor->file, (long long)rows - 1);
+        list[i] = (int64_t)index;
+    }
+    tensor->shape[0] = count;
+    return true;
+}
+
+static bool read_rows(kiln_job *job, job_tensor *tensor, kiln_yaml_error *error)
+{
+    tensor_file *file;
+    kiln_tensor indices;
+    io_error problem;
+    if (!open_file(job, tensor->rows, tensor->node, &file, error))
+        return false;
+    if (tensor_file_get(file, NULL, &indices, &problem) != KILN_OK)
+        return job_fail(error, tensor->node, "rows: %s", problem.text);
+    if (indices.rank != 1 || !is_integer(indices.type))
+        return job_fail(error, tensor->node, "rows: %s is %s of rank %u; a vector of whole numbers is wanted",
+                        tensor->rows, kiln_type_name(indices.type), indices.rank);
+    if (tensor->rank == 0 || kiln_type_bits(tensor->type) < 8)
+        return job_fail(error, tensor->node, "rows cannot be taken from a %s tensor of rank %u",
+                        kiln_type_name(tensor->type), tensor->rank);
+    return take_rows(tensor, &indices, error);
+}
+
+/* ---- Tensors ---- */
+
+static bool open_tensor(kiln_job *job, job_tensor *tensor, kiln_yaml_error *error)
+{
+    const tensor_entry *entry = NULL;
+    if (!open_file(job, tensor->file, tensor->node, &tensor->source, error) ||
+        !find_entry(tensor->source, tensor, &entry, error))
+        return false;
+    tensor->type = entry->tensor.type;
+    tensor->rank = entry->tensor.rank;
+    memcpy(tensor->shape, entry->tensor.shape, sizeof tensor->shape);
+    return !tensor->rows || read_rows(job, tensor, error);
+}
+
+bool job_open_files(kiln_job *job, kiln_yaml_error *error)
+{
+    for (int64_t i = 0; i < job->tensor_count; i++) {
+        tool_progress("opening tensor %lld of %lld", (long long)i + 1, (long long)job->tensor_count);
+        if (job->tensors[i].file && !open_tensor(job, &job->tensors[i], error))
+            return false;
+    }
+    return true;
+}
