@@ -56,8 +56,8 @@ static double trial(const bench_loop *loop, const void *inputs)
     }
 }
 
-/* Sets the kind's fastest loop, found in a few trials each, in turn: the best one counts, since disturbance only slows. Returns
- * its rate; 0 when none runs here. */
+/* Sets the kind's fastest loop, found in a few trials each, in turn: the best one counts, since
+ * disturbance only slows. Returns its rate; 0 when none runs here. */
 static double choose_loop(bench_ceiling *ceiling, bench_ceiling_kind kind, uint64_t seed)
 {
     double best = 0;
@@ -74,7 +74,8 @@ static double choose_loop(bench_ceiling *ceiling, bench_ceiling_kind kind, uint6
     return best;
 }
 
-void bench_ceiling_init(bench_ceiling *ceiling, bench_ceiling_kind kind, bench_team *team, uint64_t seed)
+void bench_ceiling_init(bench_ceiling *ceiling, bench_ceiling_kind kind, bench_team *team,
+                        uint64_t seed)
 {
     memset(ceiling, 0, sizeof *ceiling);
     ceiling->team = team;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ceiling of bf16: pairs of bf16 products summed into f32. The instruction's latency of up to 6 cycles asks for at least
- * 12 to 16 accumulators; there are 20. Tile registers (AMX) are not used. */
+/* The ceiling of bf16: pairs of bf16 products summed into f32. The instruction's latency of up to 6
+ * cycles asks for at least 12 to 16 accumulators; there are 20. Tile registers (AMX) are not used.
+ */
 #include "bench/ceiling.h"
 
 #if defined(__x86_64__)
@@ -15,7 +16,8 @@ static bool has_avx512_bf16(void)
     return __builtin_cpu_supports("avx512bf16");
 }
 
-__attribute__((target("avx512f,avx512bf16"))) static double run_avx512_bf16(int64_t units, const void *inputs)
+__attribute__((target("avx512f,avx512bf16"))) static double run_avx512_bf16(int64_t units,
+                                                                            const void *inputs)
 {
     const char *bytes = inputs;
     __m512bh a[4], b[5];
@@ -43,7 +45,8 @@ __attribute__((target("avx512f,avx512bf16"))) static double run_avx512_bf16(int6
 
 const bench_loop bench_loops_bf16[] = {
 #if defined(__x86_64__)
-    {"avx512_bf16 vdpbf16ps, 20 accumulators", 2.0 * PRODUCTS * 20 * STEPS, has_avx512_bf16, run_avx512_bf16},
+    {"avx512_bf16 vdpbf16ps, 20 accumulators", 2.0 * PRODUCTS * 20 * STEPS, has_avx512_bf16,
+     run_avx512_bf16},
 #endif
     {0},
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ceiling of f64: fused multiply-add on registers. 20 accumulators cover the latency of 4 to 5 cycles at two instructions
- * a cycle; with 4 + 5 inputs they fill the 32 registers. Each accumulator sums a product of its own and begins anew with
- * every unit, so that values stay finite and keep changing. */
+/* The ceiling of f64: fused multiply-add on registers. 20 accumulators cover the latency of 4 to 5
+ * cycles at two instructions a cycle; with 4 + 5 inputs they fill the 32 registers. Each
+ * accumulator sums a product of its own and begins anew with every unit, so that values stay finite
+ * and keep changing. */
 #include "bench/ceiling.h"
 
 enum { STEPS = 4096, LANES = 8 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ceiling of int8: quads of u8·s8 products summed into i32. Sums wrap, as the instructions do. */
+/* The ceiling of int8: quads of u8·s8 products summed into i32. Sums wrap, as the instructions do.
+ */
 #include "bench/ceiling.h"
 
 enum { STEPS = 4096 };
@@ -22,7 +23,8 @@ static bool has_avx512_vnni(void)
     return __builtin_cpu_supports("avx512vnni");
 }
 
-__attribute__((target("avx512f,avx512vnni"))) static double run_avx512_vnni(int64_t units, const void *inputs)
+__attribute__((target("avx512f,avx512vnni"))) static double run_avx512_vnni(int64_t units,
+                                                                            const void *inputs)
 {
     const char *bytes = inputs;
     __m512i a[4], b[5], sum = _mm512_setzero_si512();
@@ -54,10 +56,12 @@ __attribute__((target("avx512f,avx512vnni"))) static double run_avx512_vnni(int6
 static bool has_avx_vnni(void)
 {
     unsigned eax, ebx, ecx, edx;
-    return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax >> 4 & 1);
+    return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&
+           (eax >> 4 & 1);
 }
 
-__attribute__((target("avx2,avxvnni"))) static double run_avx_vnni(int64_t units, const void *inputs)
+__attribute__((target("avx2,avxvnni"))) static double run_avx_vnni(int64_t units,
+                                                                   const void *inputs)
 {
     const __m256i *values = inputs;
     __m256i a[2], b = _mm256_loadu_si256(values + 2), sum = _mm256_setzero_si256();
@@ -89,7 +93,8 @@ static bool has_avx2(void)
 __attribute__((target("avx2"))) static double run_avx2(int64_t units, const void *inputs)
 {
     const __m256i *values = inputs;
-    __m256i a[2], b = _mm256_loadu_si256(values + 2), ones = _mm256_set1_epi16(1), sum = _mm256_setzero_si256();
+    __m256i a[2], b = _mm256_loadu_si256(values + 2), ones = _mm256_set1_epi16(1),
+                  sum = _mm256_setzero_si256();
     for (int i = 0; i < 2; i++)
         a[i] = _mm256_loadu_si256(values + i);
     for (int64_t unit = 0; unit < units; unit++) {
@@ -135,7 +140,8 @@ static double run_portable(int64_t units, const void *inputs)
 
 const bench_loop bench_loops_int8[] = {
 #if defined(__x86_64__)
-    {"avx512_vnni vpdpbusd, 20 accumulators", 2.0 * 64 * 20 * STEPS, has_avx512_vnni, run_avx512_vnni},
+    {"avx512_vnni vpdpbusd, 20 accumulators", 2.0 * 64 * 20 * STEPS, has_avx512_vnni,
+     run_avx512_vnni},
 #if defined(HAVE_AVX_VNNI)
     {"avx_vnni vpdpbusd, 12 accumulators", 2.0 * 32 * 12 * STEPS, has_avx_vnni, run_avx_vnni},
 #endif

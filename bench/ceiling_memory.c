@@ -9,7 +9,8 @@ enum { LINE = 64, BLOCK = 4096 };
 typedef uint64_t vector __attribute__((vector_size(64), aligned(1), may_alias));
 
 /* Reads whole lines; what is left over is less than a line of a span and is not worth reading. */
-static inline __attribute__((always_inline)) uint64_t read_lines(const unsigned char *bytes, int64_t lines)
+static inline __attribute__((always_inline)) uint64_t read_lines(const unsigned char *bytes,
+                                                                 int64_t lines)
 {
     vector sums[4];
     memset(sums, 0, sizeof sums);
@@ -28,17 +29,20 @@ static inline __attribute__((always_inline)) uint64_t read_lines(const unsigned 
     return sum;
 }
 
-static inline __attribute__((always_inline)) void write_lines(unsigned char *bytes, int64_t lines, uint64_t value)
+static inline __attribute__((always_inline)) void write_lines(unsigned char *bytes, int64_t lines,
+                                                              uint64_t value)
 {
     vector *line = (vector *)bytes;
-    vector filled = {value, value + 1, value + 2, value + 3, value + 4, value + 5, value + 6, value + 7};
+    vector filled = {value,     value + 1, value + 2, value + 3,
+                     value + 4, value + 5, value + 6, value + 7};
     for (int64_t i = 0; i < lines; i++)
         line[i] = filled;
 }
 
-/* Reads block after block and writes in between in proportion, so that both directions are busy at once. */
-static inline __attribute__((always_inline)) uint64_t pass(const bench_span *reads, int64_t count, bench_span write,
-                                                           uint64_t value)
+/* Reads block after block and writes in between in proportion, so that both directions are busy at
+ * once. */
+static inline __attribute__((always_inline)) uint64_t pass(const bench_span *reads, int64_t count,
+                                                           bench_span write, uint64_t value)
 {
     int64_t total = 0, done = 0, written = 0, write_total = write.bytes / LINE;
     for (int64_t i = 0; i < count; i++)
@@ -61,20 +65,21 @@ static inline __attribute__((always_inline)) uint64_t pass(const bench_span *rea
 typedef uint64_t pass_fn(const bench_span *reads, int64_t count, bench_span write, uint64_t value);
 
 #if defined(__x86_64__)
-__attribute__((target("avx512f"))) static uint64_t pass_avx512(const bench_span *reads, int64_t count, bench_span write,
-                                                               uint64_t value)
+__attribute__((target("avx512f"))) static uint64_t
+pass_avx512(const bench_span *reads, int64_t count, bench_span write, uint64_t value)
 {
     return pass(reads, count, write, value);
 }
 
-__attribute__((target("avx2"))) static uint64_t pass_avx2(const bench_span *reads, int64_t count, bench_span write,
-                                                          uint64_t value)
+__attribute__((target("avx2"))) static uint64_t pass_avx2(const bench_span *reads, int64_t count,
+                                                          bench_span write, uint64_t value)
 {
     return pass(reads, count, write, value);
 }
 #endif
 
-static uint64_t pass_portable(const bench_span *reads, int64_t count, bench_span write, uint64_t value)
+static uint64_t pass_portable(const bench_span *reads, int64_t count, bench_span write,
+                              uint64_t value)
 {
     return pass(reads, count, write, value);
 }

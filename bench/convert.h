@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fast conversions between f32 and the 16-bit floats, for peers that multiply in f32 only: a slow conversion would make them
- * look worse than they are. */
+/* Fast conversions between f32 and the 16-bit floats, for peers that multiply in f32 only: a slow
+ * conversion would make them look worse than they are. */
 #ifndef KILN_BENCH_CONVERT_H
 #define KILN_BENCH_CONVERT_H
 

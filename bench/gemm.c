@@ -30,7 +30,8 @@ int64_t bench_tensor_bytes(const kiln_tensor *tensor)
 double bench_gemm_operations(const bench_gemm *gemm)
 {
     const kiln_gemm_desc *desc = &gemm->desc;
-    return 2.0 * (double)desc->m * (double)desc->n * (double)desc->k * (double)(desc->batch ? desc->batch : 1);
+    return 2.0 * (double)desc->m * (double)desc->n * (double)desc->k *
+           (double)(desc->batch ? desc->batch : 1);
 }
 
 /* Columns of D: halved by each swiglu. */
@@ -45,11 +46,13 @@ static int64_t output_columns(const kiln_gemm_desc *desc)
 static kiln_tensor matrix(const kiln_gemm_desc *desc, uint32_t type, int64_t rows, int64_t columns)
 {
     int64_t shape[3] = {desc->batch, rows, columns};
-    return desc->batch > 1 ? kiln_tensor_host(type, NULL, 3, shape) : kiln_tensor_host(type, NULL, 2, shape + 1);
+    return desc->batch > 1 ? kiln_tensor_host(type, NULL, 3, shape)
+                           : kiln_tensor_host(type, NULL, 2, shape + 1);
 }
 
 /* The operand of an epilogue; `columns` is the width of the value that it meets. */
-static kiln_tensor epilogue_operand(const kiln_gemm_desc *desc, const kiln_epilogue *epilogue, int64_t columns)
+static kiln_tensor epilogue_operand(const kiln_gemm_desc *desc, const kiln_epilogue *epilogue,
+                                    int64_t columns)
 {
     switch (epilogue->operand) {
     case KILN_OPERAND_SCALAR:
@@ -67,10 +70,13 @@ static kiln_tensor epilogue_operand(const kiln_gemm_desc *desc, const kiln_epilo
 static void describe(const bench_gemm *gemm, bench_operands *operands)
 {
     const kiln_gemm_desc *desc = &gemm->desc;
-    bool at = desc->head.flags & KILN_GEMM_TRANSPOSE_A, bt = desc->head.flags & KILN_GEMM_TRANSPOSE_B;
+    bool at = desc->head.flags & KILN_GEMM_TRANSPOSE_A,
+         bt = desc->head.flags & KILN_GEMM_TRANSPOSE_B;
     memset(operands, 0, sizeof *operands);
-    operands->tensors[KILN_GEMM_A] = matrix(desc, desc->a_type, at ? desc->k : desc->m, at ? desc->m : desc->k);
-    operands->tensors[KILN_GEMM_B] = matrix(desc, desc->b_type, bt ? desc->n : desc->k, bt ? desc->k : desc->n);
+    operands->tensors[KILN_GEMM_A] =
+        matrix(desc, desc->a_type, at ? desc->k : desc->m, at ? desc->m : desc->k);
+    operands->tensors[KILN_GEMM_B] =
+        matrix(desc, desc->b_type, bt ? desc->n : desc->k, bt ? desc->k : desc->n);
     if (desc->c_type != KILN_TYPE_NONE)
         operands->tensors[KILN_GEMM_C] = matrix(desc, desc->c_type, desc->m, desc->n);
     operands->tensors[KILN_GEMM_D] = matrix(desc, desc->d_type, desc->m, output_columns(desc));
@@ -93,8 +99,9 @@ double bench_gemm_bytes(const bench_gemm *gemm)
     return bytes;
 }
 
-/* Uniform in [-1, 1), for integers in [-127, 127]; never the same twice in a row, never all zero. Narrow types take their codes from
- * a table of random ones, since rounding each value singly would take longer than many a measurement. */
+/* Uniform in [-1, 1), for integers in [-127, 127]; never the same twice in a row, never all zero.
+ * Narrow types take their codes from a table of random ones, since rounding each value singly would
+ * take longer than many a measurement. */
 static void fill(const kiln_tensor *tensor, uint64_t seed)
 {
     int64_t count = kiln_tensor_elements(tensor);
@@ -140,8 +147,10 @@ bool bench_operands_make(const bench_gemm *gemm, bench_operands *operands, bench
     describe(gemm, operands);
     double bytes = bench_gemm_bytes(gemm), available = available_memory();
     if (bytes > 0.9 * available)
-        return bench_say(message, "the operands need %.2f GiB, but %.2f GiB are available: choose a smaller shape",
-                         bytes / 0x1p30, available / 0x1p30);
+        return bench_say(
+            message,
+            "the operands need %.2f GiB, but %.2f GiB are available: choose a smaller shape",
+            bytes / 0x1p30, available / 0x1p30);
     for (int i = 0; i < KILN_GEMM_SLOTS; i++) {
         kiln_tensor *tensor = &operands->tensors[i];
         if (tensor->type == KILN_TYPE_NONE)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A GEMM to be measured: its random operands in host memory, its cost, and the check that a result is right. Plain data, so
- * that it can be sent to the process of a peer, which then makes the same operands. */
+/* A GEMM to be measured: its random operands in host memory, its cost, and the check that a result
+ * is right. Plain data, so that it can be sent to the process of a peer, which then makes the same
+ * operands. */
 #ifndef KILN_BENCH_GEMM_H
 #define KILN_BENCH_GEMM_H
 
@@ -11,18 +12,21 @@
 #include "bench/measure.h"
 
 typedef struct bench_gemm {
-    kiln_gemm_desc desc; /* fixed sizes, no groups, no quantisation; PACKED_B: B is prepared before it is measured */
+    kiln_gemm_desc desc; /* fixed sizes, no groups, no quantisation; PACKED_B: B is prepared before
+                            it is measured */
     double alpha;
     double beta;
     uint64_t seed; /* of the operands */
 } bench_gemm;
 
-/* Host memory of all operands, contiguous, 64-byte aligned, random; D's contents undefined. Unused slots are zeroed. */
+/* Host memory of all operands, contiguous, 64-byte aligned, random; D's contents undefined. Unused
+ * slots are zeroed. */
 typedef struct bench_operands {
     kiln_tensor tensors[KILN_GEMM_SLOTS];
 } bench_operands;
 
-/* Makes the operands; false with a message when they are too large for the memory that is available. */
+/* Makes the operands; false with a message when they are too large for the memory that is
+ * available. */
 bool bench_operands_make(const bench_gemm *gemm, bench_operands *operands, bench_message *message);
 void bench_operands_free(bench_operands *operands);
 
@@ -35,9 +39,11 @@ double bench_gemm_operations(const bench_gemm *gemm);
 /* Bytes that must be read and written at least: every operand once. */
 double bench_gemm_bytes(const bench_gemm *gemm);
 
-/* Compares D with sums in double at `samples` random places and the corners, or everywhere when samples is 0, within the bound that
- * kiln/gemm.h documents (a few times it through epilogues). False with a message that names the worst place. */
-bool bench_gemm_check(const bench_gemm *gemm, const bench_operands *operands, int64_t samples, bench_message *message);
+/* Compares D with sums in double at `samples` random places and the corners, or everywhere when
+ * samples is 0, within the bound that kiln/gemm.h documents (a few times it through epilogues).
+ * False with a message that names the worst place. */
+bool bench_gemm_check(const bench_gemm *gemm, const bench_operands *operands, int64_t samples,
+                      bench_message *message);
 
 /* Writes a message; returns false, so that `return bench_say(…)` works. */
 bool bench_say(bench_message *message, const char *format, ...) KILN_PRINTF(2, 3);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is the result right? A loop in double, at some places of D, with the bound that the public header documents. */
+/* Is the result right? A loop in double, at some places of D, with the bound that the public header
+ * documents. */
 #include "bench/gemm.h"
 
 #include <math.h>
@@ -60,7 +61,8 @@ static expected linear(const bench_gemm *gemm, const bench_operands *operands, p
     const kiln_gemm_desc *desc = &gemm->desc;
     const kiln_tensor *a = &operands->tensors[KILN_GEMM_A], *b = &operands->tensors[KILN_GEMM_B];
     const kiln_tensor *c = &operands->tensors[KILN_GEMM_C];
-    bool ta = desc->head.flags & KILN_GEMM_TRANSPOSE_A, tb = desc->head.flags & KILN_GEMM_TRANSPOSE_B;
+    bool ta = desc->head.flags & KILN_GEMM_TRANSPOSE_A,
+         tb = desc->head.flags & KILN_GEMM_TRANSPOSE_B;
     double sum = 0, magnitude = 0;
     for (int64_t k = 0; k < desc->k; k++) {
         double product = element(a, at.batch, ta ? k : at.row, ta ? at.row : k) *
@@ -74,7 +76,8 @@ static expected linear(const bench_gemm *gemm, const bench_operands *operands, p
         value += addend;
         size += fabs(addend);
     }
-    double roundings = desc->a_type == KILN_I8 && desc->d_type == KILN_I32 ? 0 : (double)desc->k + 4;
+    double roundings =
+        desc->a_type == KILN_I8 && desc->d_type == KILN_I32 ? 0 : (double)desc->k + 4;
     return (expected){value, roundings * inner_unit(desc) * size};
 }
 
@@ -83,8 +86,8 @@ static double sigmoid(double value)
     return 1 / (1 + exp(-value));
 }
 
-/* One epilogue on one value; `other` is the operand's value or the second of a pair. The slope of every activation here is
- * below 1.2. */
+/* One epilogue on one value; `other` is the operand's value or the second of a pair. The slope of
+ * every activation here is below 1.2. */
 static expected step(const kiln_epilogue *epilogue, expected v, double other, double roundoff)
 {
     expected result = v;
@@ -102,7 +105,8 @@ static expected step(const kiln_epilogue *epilogue, expected v, double other, do
         slope = 1.2;
         break;
     case KILN_EPILOGUE_GELU_TANH:
-        result.value = v.value / 2 * (1 + tanh(sqrt(2 / acos(-1.0)) * (v.value + 0.044715 * pow(v.value, 3))));
+        result.value =
+            v.value / 2 * (1 + tanh(sqrt(2 / acos(-1.0)) * (v.value + 0.044715 * pow(v.value, 3))));
         slope = 1.2;
         break;
     case KILN_EPILOGUE_SILU:
@@ -120,7 +124,8 @@ static expected step(const kiln_epilogue *epilogue, expected v, double other, do
     default:
         break;
     }
-    result.bound = v.bound * fabs(slope) + 16 * roundoff * (fabs(result.value) + fabs(v.value) + fabs(other));
+    result.bound =
+        v.bound * fabs(slope) + 16 * roundoff * (fabs(result.value) + fabs(v.value) + fabs(other));
     return result;
 }
 
@@ -142,7 +147,8 @@ static double operand_value(const kiln_tensor *tensor, uint32_t shape, place at)
 }
 
 /* What stands at a place after the first `steps` epilogues. */
-static expected after(const bench_gemm *gemm, const bench_operands *operands, uint32_t steps, place at)
+static expected after(const bench_gemm *gemm, const bench_operands *operands, uint32_t steps,
+                      place at)
 {
     if (steps == 0)
         return linear(gemm, operands, at);
@@ -150,16 +156,19 @@ static expected after(const bench_gemm *gemm, const bench_operands *operands, ui
     double roundoff = inner_unit(&gemm->desc);
     if (epilogue->kind == KILN_EPILOGUE_SWIGLU) {
         expected gate = after(gemm, operands, steps - 1, (place){at.batch, at.row, 2 * at.column});
-        expected up = after(gemm, operands, steps - 1, (place){at.batch, at.row, 2 * at.column + 1});
+        expected up =
+            after(gemm, operands, steps - 1, (place){at.batch, at.row, 2 * at.column + 1});
         double silu = gate.value * sigmoid(gate.value);
         double bound = fabs(silu) * up.bound + 1.2 * gate.bound * (fabs(up.value) + up.bound);
         return (expected){silu * up.value, bound + 16 * roundoff * fabs(silu * up.value)};
     }
-    double other = operand_value(&operands->tensors[KILN_GEMM_OPERAND + steps - 1], epilogue->operand, at);
+    double other =
+        operand_value(&operands->tensors[KILN_GEMM_OPERAND + steps - 1], epilogue->operand, at);
     return step(epilogue, after(gemm, operands, steps - 1, at), other, roundoff);
 }
 
-/* Rounds as D's type does. Integers saturate: the bound stays that of the value, and half a unit when it was not exact. */
+/* Rounds as D's type does. Integers saturate: the bound stays that of the value, and half a unit
+ * when it was not exact. */
 static expected rounded(expected v, uint32_t type)
 {
     double roundoff = unit(type);
@@ -167,29 +176,39 @@ static expected rounded(expected v, uint32_t type)
     kiln_store_f64(type, &code, 0, v.value, 0);
     double stored = kiln_load_f64(type, &code, 0);
     if (roundoff > 0)
-        return (expected){isinf(stored) ? stored : v.value, v.bound + roundoff * fabs(v.value) + 0x1p-24 * roundoff};
+        return (expected){isinf(stored) ? stored : v.value,
+                          v.bound + roundoff * fabs(v.value) + 0x1p-24 * roundoff};
     return (expected){stored, v.bound > 0 ? v.bound + 1 : 0};
 }
 
-static bool check_place(const bench_gemm *gemm, const bench_operands *operands, place at, bench_message *message)
+static bool check_place(const bench_gemm *gemm, const bench_operands *operands, place at,
+                        bench_message *message)
 {
-    expected right = rounded(after(gemm, operands, gemm->desc.epilogue_count, at), gemm->desc.d_type);
+    expected right =
+        rounded(after(gemm, operands, gemm->desc.epilogue_count, at), gemm->desc.d_type);
     double got = element(&operands->tensors[KILN_GEMM_D], at.batch, at.row, at.column);
     if (got == right.value || fabs(got - right.value) <= right.bound)
         return true;
-    return bench_say(message, "wrong result at batch %lld, row %lld, column %lld: %.9g instead of %.9g ± %.3g",
-                     (long long)at.batch, (long long)at.row, (long long)at.column, got, right.value, right.bound);
+    return bench_say(
+        message, "wrong result at batch %lld, row %lld, column %lld: %.9g instead of %.9g ± %.3g",
+        (long long)at.batch, (long long)at.row, (long long)at.column, got, right.value,
+        right.bound);
 }
 
-bool bench_gemm_check(const bench_gemm *gemm, const bench_operands *operands, int64_t samples, bench_message *message)
+bool bench_gemm_check(const bench_gemm *gemm, const bench_operands *operands, int64_t samples,
+                      bench_message *message)
 {
     const kiln_tensor *d = &operands->tensors[KILN_GEMM_D];
-    int64_t rows = d->shape[d->rank - 2], columns = d->shape[d->rank - 1], batch = d->rank == 3 ? d->shape[0] : 1;
+    int64_t rows = d->shape[d->rank - 2], columns = d->shape[d->rank - 1],
+            batch = d->rank == 3 ? d->shape[0] : 1;
     int64_t total = kiln_tensor_elements(d);
     uint64_t state = gemm->seed ^ 0xc4ec7;
     bool all = samples == 0 || samples >= total;
     for (int64_t i = 0; i < (all ? total : samples + 2); i++) {
-        int64_t index = all ? i : i == samples ? 0 : i > samples ? total - 1 : bench_random_below(&state, total);
+        int64_t index = all            ? i
+                        : i == samples ? 0
+                        : i > samples  ? total - 1
+                                       : bench_random_below(&state, total);
         place at = {index / (rows * columns) % batch, index / columns % rows, index % columns};
         if (!check_place(gemm, operands, at, message))
             return false;

@@ -45,9 +45,10 @@ static void read_line(const char *path, char *text, size_t size)
 /* The extensions that ceilings and kernels care about, as the system names them. */
 static json_t *instructions(void)
 {
-    static const char *const wanted[] = {"avx2",      "fma",         "f16c",        "avx_vnni",    "avx512f",
-                                         "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile",  "amx_bf16",
-                                         "amx_int8",  "asimd",       "sve",         "i8mm",        "bf16"};
+    static const char *const wanted[] = {"avx2",     "fma",         "f16c",        "avx_vnni",
+                                         "avx512f",  "avx512_vnni", "avx512_bf16", "avx512_fp16",
+                                         "amx_tile", "amx_bf16",    "amx_int8",    "asimd",
+                                         "sve",      "i8mm",        "bf16"};
     char flags[4096];
     read_value("/proc/cpuinfo", "flags", flags, sizeof flags);
     if (!flags[0])
@@ -73,7 +74,9 @@ static json_t *caches(void)
     static const struct {
         const char *name;
         int query;
-    } levels[] = {{"L1d", _SC_LEVEL1_DCACHE_SIZE}, {"L2", _SC_LEVEL2_CACHE_SIZE}, {"L3", _SC_LEVEL3_CACHE_SIZE}};
+    } levels[] = {{"L1d", _SC_LEVEL1_DCACHE_SIZE},
+                  {"L2", _SC_LEVEL2_CACHE_SIZE},
+                  {"L3", _SC_LEVEL3_CACHE_SIZE}};
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
         long bytes = sysconf(levels[i].query);
         if (bytes > 0)
@@ -95,11 +98,12 @@ json_t *bench_host_json(void)
     read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor, sizeof governor);
     if (gmtime_r(&now, &utc))
         strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    json_t *object = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s}", "cpu", cpu[0] ? cpu : name.machine, "machine", name.machine, "processors",
-        (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "page_bytes", (json_int_t)sysconf(_SC_PAGESIZE), "memory_bytes",
-        (json_int_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), "system", name.release, "kiln", kiln_version(), "date",
-        date);
+    json_t *object =
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s}", "cpu", cpu[0] ? cpu : name.machine,
+                  "machine", name.machine, "processors", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN),
+                  "page_bytes", (json_int_t)sysconf(_SC_PAGESIZE), "memory_bytes",
+                  (json_int_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), "system",
+                  name.release, "kiln", kiln_version(), "date", date);
     json_object_set_new(object, "caches", caches());
     json_object_set_new(object, "instructions", instructions());
     json_object_set_new(object, "load", load_average());

@@ -21,14 +21,16 @@ static kiln_status plan_on(bench_kiln *self, const bench_target *target, kiln_de
 {
     kiln_plan_options options = {.struct_size = sizeof options,
                                  .device = device,
-                                 .backend = target->backend && target->backend[0] ? target->backend : NULL,
+                                 .backend =
+                                     target->backend && target->backend[0] ? target->backend : NULL,
                                  .staging = KILN_STAGING_DENY};
     self->device = device;
-    return kiln_plan_create(target->runtime, KILN_GEMM, &self->gemm->desc.head, &options, &self->plan);
+    return kiln_plan_create(target->runtime, KILN_GEMM, &self->gemm->desc.head, &options,
+                            &self->plan);
 }
 
-/* On the device asked for; without one on the default device or, where no backend serves the case there, on the first that has
- * one. The first refusal is the one worth reading. */
+/* On the device asked for; without one on the default device or, where no backend serves the case
+ * there, on the first that has one. The first refusal is the one worth reading. */
 static bool make_plan(bench_kiln *self, const bench_target *target)
 {
     kiln_device *device = kiln_device_default(target->runtime);
@@ -52,9 +54,11 @@ static bool place(bench_kiln *self, int slot, const kiln_tensor *source)
     kiln_tensor *tensor = &self->tensors[slot];
     *tensor = *source;
     tensor->data = NULL;
-    if (kiln_buffer_alloc(self->device, KILN_SPACE_DEVICE, bench_tensor_bytes(source), &tensor->buffer) != KILN_OK)
+    if (kiln_buffer_alloc(self->device, KILN_SPACE_DEVICE, bench_tensor_bytes(source),
+                          &tensor->buffer) != KILN_OK)
         return fail(self, "device memory");
-    if (slot != KILN_GEMM_D && kiln_copy(NULL, kiln_device_runtime(self->device), tensor, source) != KILN_OK)
+    if (slot != KILN_GEMM_D &&
+        kiln_copy(NULL, kiln_device_runtime(self->device), tensor, source) != KILN_OK)
         return fail(self, "copy to the device");
     return true;
 }
@@ -89,7 +93,8 @@ static bool pack(bench_kiln *self)
     else if (kiln_buffer_alloc(self->device, KILN_SPACE_DEVICE, bytes, &packed.buffer) != KILN_OK)
         return fail(self, "device memory");
     if (!packed.data && !packed.buffer)
-        return bench_say(&self->message, "memory is exhausted: %lld bytes for packed B", (long long)bytes);
+        return bench_say(&self->message, "memory is exhausted: %lld bytes for packed B",
+                         (long long)bytes);
     kiln_status status = kiln_plan_pack(self->plan, NULL, KILN_GEMM_B, &source, &packed);
     self->tensors[KILN_GEMM_B] = packed;
     kiln_buffer_release(source.buffer);
@@ -101,8 +106,9 @@ static bool prove(bench_kiln *self, bench_operands *operands)
 {
     if (bench_kiln_run(self, 1) < 0)
         return false;
-    if (self->stream && kiln_copy(NULL, kiln_device_runtime(self->device), &operands->tensors[KILN_GEMM_D],
-                                  &self->tensors[KILN_GEMM_D]) != KILN_OK)
+    if (self->stream &&
+        kiln_copy(NULL, kiln_device_runtime(self->device), &operands->tensors[KILN_GEMM_D],
+                  &self->tensors[KILN_GEMM_D]) != KILN_OK)
         return fail(self, "copy from the device");
     return bench_gemm_check(self->gemm, operands, CHECKED_PLACES, &self->message);
 }
@@ -111,20 +117,23 @@ static bool start(bench_kiln *self, bench_operands *operands)
 {
     kiln_device_info device = {.struct_size = sizeof device};
     self->info.struct_size = sizeof self->info;
-    if (kiln_plan_get_info(self->plan, &self->info) != KILN_OK || kiln_device_get_info(self->device, &device) != KILN_OK)
+    if (kiln_plan_get_info(self->plan, &self->info) != KILN_OK ||
+        kiln_device_get_info(self->device, &device) != KILN_OK)
         return fail(self, "plan");
     self->model = device.flags & KILN_DEVICE_MODEL;
     if (!place_operands(self, operands))
         return false;
     if ((self->gemm->desc.head.flags & KILN_GEMM_PACKED_B) && !pack(self))
         return false;
-    self->args = (kiln_gemm_args){{sizeof self->args, KILN_GEMM_OPERAND + self->gemm->desc.epilogue_count, self->tensors},
-                                  self->gemm->alpha,
-                                  self->gemm->beta};
+    self->args = (kiln_gemm_args){
+        {sizeof self->args, KILN_GEMM_OPERAND + self->gemm->desc.epilogue_count, self->tensors},
+        self->gemm->alpha,
+        self->gemm->beta};
     return prove(self, operands);
 }
 
-bool bench_kiln_open(bench_kiln *self, const bench_target *target, const bench_gemm *gemm, bench_operands *operands)
+bool bench_kiln_open(bench_kiln *self, const bench_target *target, const bench_gemm *gemm,
+                     bench_operands *operands)
 {
     memset(self, 0, sizeof *self);
     self->gemm = gemm;
@@ -167,7 +176,8 @@ static int64_t cycles(bench_kiln *self)
 {
     kiln_counter counters[MAXIMUM_COUNTERS];
     int64_t count = 0;
-    if (!self->stream || kiln_stream_counters(self->stream, counters, MAXIMUM_COUNTERS, &count) != KILN_OK)
+    if (!self->stream ||
+        kiln_stream_counters(self->stream, counters, MAXIMUM_COUNTERS, &count) != KILN_OK)
         return -1;
     for (int64_t i = 0; i < count && i < MAXIMUM_COUNTERS; i++)
         if (strcmp(counters[i].name, "cycles") == 0)
@@ -180,20 +190,23 @@ double bench_kiln_cycles(bench_kiln *self, int64_t calls)
     int64_t before = cycles(self);
     if (before < 0 || bench_kiln_run(self, calls) < 0) {
         if (before < 0)
-            bench_say(&self->message, "device %s does not count cycles", kiln_device_name(self->device));
+            bench_say(&self->message, "device %s does not count cycles",
+                      kiln_device_name(self->device));
         return -1;
     }
     return (double)(cycles(self) - before) / (double)calls;
 }
 
 /* Adds what one device's backends answer. */
-static bool ask_device(kiln_device *device, const bench_gemm *gemm, bench_place *places, int64_t capacity, int64_t *found)
+static bool ask_device(kiln_device *device, const bench_gemm *gemm, bench_place *places,
+                       int64_t capacity, int64_t *found)
 {
     kiln_candidate candidates[MAXIMUM_CANDIDATES];
-    kiln_plan_options options = {.struct_size = sizeof options, .device = device, .staging = KILN_STAGING_DENY};
+    kiln_plan_options options = {
+        .struct_size = sizeof options, .device = device, .staging = KILN_STAGING_DENY};
     int64_t count = 0;
-    if (kiln_explain(kiln_device_runtime(device), KILN_GEMM, &gemm->desc.head, &options, candidates, MAXIMUM_CANDIDATES,
-                     &count) != KILN_OK)
+    if (kiln_explain(kiln_device_runtime(device), KILN_GEMM, &gemm->desc.head, &options, candidates,
+                     MAXIMUM_CANDIDATES, &count) != KILN_OK)
         return false;
     for (int64_t i = 0; i < count && i < MAXIMUM_CANDIDATES; i++) {
         const char *name = kiln_device_name(device);
@@ -209,8 +222,8 @@ static bool ask_device(kiln_device *device, const bench_gemm *gemm, bench_place 
     return true;
 }
 
-int64_t bench_places(kiln_runtime *runtime, const bench_gemm *gemm, bench_place *places, int64_t capacity,
-                     bench_message *message)
+int64_t bench_places(kiln_runtime *runtime, const bench_gemm *gemm, bench_place *places,
+                     int64_t capacity, bench_message *message)
 {
     int64_t found = 0;
     for (int64_t i = 0; i < kiln_device_count(runtime); i++)

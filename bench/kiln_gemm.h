@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kiln itself as a contender: a GEMM planned on one backend, its operands where the backend wants them. */
+/* Kiln itself as a contender: a GEMM planned on one backend, its operands where the backend wants
+ * them. */
 #ifndef KILN_BENCH_KILN_GEMM_H
 #define KILN_BENCH_KILN_GEMM_H
 
@@ -9,7 +10,8 @@
 typedef struct bench_target {
     kiln_runtime *runtime;
     const char *backend; /* NULL or "" = by the profile */
-    const char *device;  /* NULL or "" = the profile's default; then, if nobody serves the case there, any other */
+    const char *device;  /* NULL or "" = the profile's default; then, if nobody serves the case
+                            there, any other */
 } bench_target;
 
 typedef struct bench_kiln {
@@ -22,29 +24,32 @@ typedef struct bench_kiln {
     kiln_gemm_args args;
     void *packed_host; /* packed B in host memory; else its buffer is in tensors */
     int64_t packed_bytes;
-    bool model;        /* times say nothing: only counters do */
+    bool model; /* times say nothing: only counters do */
     bench_message message;
 } bench_kiln;
 
-/* Plans, places operands (packing B where the descriptor says so), computes once and checks the result. `operands` stays the
- * caller's and must outlive this. False with self->message; nothing is held then. */
-bool bench_kiln_open(bench_kiln *self, const bench_target *target, const bench_gemm *gemm, bench_operands *operands);
+/* Plans, places operands (packing B where the descriptor says so), computes once and checks the
+ * result. `operands` stays the caller's and must outlive this. False with self->message; nothing is
+ * held then. */
+bool bench_kiln_open(bench_kiln *self, const bench_target *target, const bench_gemm *gemm,
+                     bench_operands *operands);
 void bench_kiln_close(bench_kiln *self);
 
 /* For bench_contender: `context` is a bench_kiln. Returns when the results exist. */
 int64_t bench_kiln_run(void *context, int64_t calls);
 
-/* The counter "cycles" of the device after `calls` more runs, per run; negative when it has none or a run fails. */
+/* The counter "cycles" of the device after `calls` more runs, per run; negative when it has none or
+ * a run fails. */
 double bench_kiln_cycles(bench_kiln *self, int64_t calls);
 
-/* All backends that serve the GEMM somewhere in the runtime, without staging; at most `capacity` are written, the true number is
- * returned; negative on failure, with the message. */
+/* All backends that serve the GEMM somewhere in the runtime, without staging; at most `capacity`
+ * are written, the true number is returned; negative on failure, with the message. */
 typedef struct bench_place {
     char backend[32];
     char device[32];
 } bench_place;
 
-int64_t bench_places(kiln_runtime *runtime, const bench_gemm *gemm, bench_place *places, int64_t capacity,
-                     bench_message *message);
+int64_t bench_places(kiln_runtime *runtime, const bench_gemm *gemm, bench_place *places,
+                     int64_t capacity, bench_message *message);
 
 #endif

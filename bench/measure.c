@@ -28,7 +28,8 @@ static bool stopped(const bench_method *method)
 }
 
 /* Nanoseconds that `calls` calls took, at least 1; negative when the contender failed. */
-static int64_t time_calls(const bench_method *method, const bench_contender *contender, int64_t calls)
+static int64_t time_calls(const bench_method *method, const bench_contender *contender,
+                          int64_t calls)
 {
     int64_t begin = now(method);
     int64_t elapsed = contender->run(contender->context, calls);
@@ -38,8 +39,9 @@ static int64_t time_calls(const bench_method *method, const bench_contender *con
     return elapsed == 0 ? 1 : elapsed;
 }
 
-/* Finds how long one call takes: doubles the calls until they fill a quarter of a slice. The first call, which may page in
- * memory and wake threads, is not counted. Returns nanoseconds per call, negative on failure. */
+/* Finds how long one call takes: doubles the calls until they fill a quarter of a slice. The first
+ * call, which may page in memory and wake threads, is not counted. Returns nanoseconds per call,
+ * negative on failure. */
 static double call_time(const bench_method *method, const bench_contender *contender)
 {
     int64_t elapsed = time_calls(method, contender, 1);
@@ -52,9 +54,10 @@ static double call_time(const bench_method *method, const bench_contender *conte
     }
 }
 
-/* Sets every contender's calls so that all slices are of one length: the method's, or the slowest contender's single call. */
-static bench_outcome calibrate(const bench_method *method, bench_contender *contenders, int64_t count, double *times,
-                               int64_t *failed)
+/* Sets every contender's calls so that all slices are of one length: the method's, or the slowest
+ * contender's single call. */
+static bench_outcome calibrate(const bench_method *method, bench_contender *contenders,
+                               int64_t count, double *times, int64_t *failed)
 {
     double slice = (double)method->slice_ns;
     for (int64_t i = 0; i < count; i++) {
@@ -88,7 +91,8 @@ static void shuffle(int64_t *order, int64_t count, uint64_t *state)
     }
 }
 
-/* One slice: a short untimed part first, since the former contender has left its own data in the caches. */
+/* One slice: a short untimed part first, since the former contender has left its own data in the
+ * caches. */
 static bool run_slice(const bench_method *method, bench_contender *contender, int64_t round)
 {
     int64_t warm = contender->calls / WARM_SHARE;
@@ -97,12 +101,13 @@ static bool run_slice(const bench_method *method, bench_contender *contender, in
     int64_t elapsed = time_calls(method, contender, contender->calls);
     if (elapsed < 0)
         return false;
-    contender->samples[round] = (double)elapsed / ((double)contender->calls * contender->operations);
+    contender->samples[round] =
+        (double)elapsed / ((double)contender->calls * contender->operations);
     return true;
 }
 
-static bench_outcome run_round(const bench_method *method, bench_contender *contenders, const int64_t *order, int64_t count,
-                               int64_t round, int64_t *failed)
+static bench_outcome run_round(const bench_method *method, bench_contender *contenders,
+                               const int64_t *order, int64_t count, int64_t round, int64_t *failed)
 {
     for (int64_t i = 0; i < count; i++) {
         if (stopped(method))
@@ -115,8 +120,8 @@ static bench_outcome run_round(const bench_method *method, bench_contender *cont
     return BENCH_DONE;
 }
 
-static bench_outcome run_rounds(const bench_method *method, bench_contender *contenders, int64_t *order, int64_t count,
-                                int64_t *rounds, int64_t *failed)
+static bench_outcome run_rounds(const bench_method *method, bench_contender *contenders,
+                                int64_t *order, int64_t count, int64_t *rounds, int64_t *failed)
 {
     uint64_t state = method->seed;
     int64_t begin = now(method);
@@ -134,14 +139,15 @@ static bench_outcome run_rounds(const bench_method *method, bench_contender *con
     return BENCH_DONE;
 }
 
-bench_outcome bench_measure(const bench_method *method, bench_contender *contenders, int64_t count, int64_t *rounds,
-                            int64_t *failed)
+bench_outcome bench_measure(const bench_method *method, bench_contender *contenders, int64_t count,
+                            int64_t *rounds, int64_t *failed)
 {
     *rounds = 0;
     *failed = -1;
     double *times = malloc((size_t)count * sizeof *times);
     int64_t *order = malloc((size_t)count * sizeof *order);
-    bench_outcome outcome = times && order ? calibrate(method, contenders, count, times, failed) : BENCH_FAILED;
+    bench_outcome outcome =
+        times && order ? calibrate(method, contenders, count, times, failed) : BENCH_FAILED;
     if (outcome == BENCH_DONE)
         outcome = run_rounds(method, contenders, order, count, rounds, failed);
     free(times);

@@ -31,7 +31,8 @@ const bench_peer *bench_peer_find(const char *name)
     return NULL;
 }
 
-/* Whether `entry`, "NAME=value", is of a variable in the list; entries of the list may have values themselves. */
+/* Whether `entry`, "NAME=value", is of a variable in the list; entries of the list may have values
+ * themselves. */
 static bool listed(const char *entry, const char *const *list)
 {
     size_t length = strcspn(entry, "=");
@@ -49,8 +50,9 @@ static int64_t length_of(char *const *list)
     return length;
 }
 
-/* This process's environment without what hampers the peer, with what it needs. `core` is "NAME=value" or "". The array is
- * the caller's, its strings are not. NULL when memory is exhausted. */
+/* This process's environment without what hampers the peer, with what it needs. `core` is
+ * "NAME=value" or "". The array is the caller's, its strings are not. NULL when memory is
+ * exhausted. */
 static char **peer_environment(const bench_peer *peer, char *core)
 {
     int64_t own = length_of(environ), added = peer->set ? length_of((char *const *)peer->set) : 0;
@@ -60,7 +62,8 @@ static char **peer_environment(const bench_peer *peer, char *core)
     const char *forced[] = {peer->core_variable, NULL};
     int64_t count = 0;
     for (int64_t i = 0; i < own; i++)
-        if (!listed(environ[i], peer->clear) && !listed(environ[i], peer->set) && !listed(environ[i], forced))
+        if (!listed(environ[i], peer->clear) && !listed(environ[i], peer->set) &&
+            !listed(environ[i], forced))
             list[count++] = environ[i];
     for (int64_t i = 0; i < added; i++)
         list[count++] = (char *)(uintptr_t)peer->set[i];
@@ -70,13 +73,17 @@ static char **peer_environment(const bench_peer *peer, char *core)
     return list;
 }
 
-/* Starts the process with `socket` as its descriptor 3 and nothing to print on. Returns an errno. */
-static int spawn(bench_client *client, const char *path, int64_t threads, int socket, char **environment)
+/* Starts the process with `socket` as its descriptor 3 and nothing to print on. Returns an errno.
+ */
+static int spawn(bench_client *client, const char *path, int64_t threads, int socket,
+                 char **environment)
 {
     char count[24];
     snprintf(count, sizeof count, "%lld", (long long)threads);
-    const char *arguments[] = {"kiln", "bench", "--" BENCH_PEER_SERVER_OPTION, client->peer->name, "--threads", count,
-                               path ? "--peer-path" : NULL, path, NULL};
+    const char *arguments[] = {
+        "kiln",      "bench", "--" BENCH_PEER_SERVER_OPTION, client->peer->name,
+        "--threads", count,   path ? "--peer-path" : NULL,   path,
+        NULL};
     posix_spawn_file_actions_t actions;
     int error = posix_spawn_file_actions_init(&actions);
     if (error)
@@ -88,7 +95,8 @@ static int spawn(bench_client *client, const char *path, int64_t threads, int so
     if (!error)
         error = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
     if (!error)
-        error = posix_spawn(&process, "/proc/self/exe", &actions, NULL, (char *const *)(uintptr_t)arguments, environment);
+        error = posix_spawn(&process, "/proc/self/exe", &actions, NULL,
+                            (char *const *)(uintptr_t)arguments, environment);
     posix_spawn_file_actions_destroy(&actions);
     client->process = process;
     return error;
@@ -99,7 +107,8 @@ static bool transfer(int socket, void *memory, size_t size, bool sending)
 {
     char *bytes = memory;
     while (size > 0) {
-        ssize_t moved = sending ? send(socket, bytes, size, MSG_NOSIGNAL) : recv(socket, bytes, size, 0);
+        ssize_t moved =
+            sending ? send(socket, bytes, size, MSG_NOSIGNAL) : recv(socket, bytes, size, 0);
         if (moved < 0 && errno == EINTR)
             continue;
         if (moved <= 0)
@@ -120,11 +129,12 @@ static void bury(bench_client *client)
     client->process = 0;
     client->broken = true;
     if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-        bench_say(&client->message, "%s%s%s was ended by signal %d (%s)", client->peer->name, client->core[0] ? " as " : "",
-                  client->core, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        bench_say(&client->message, "%s%s%s was ended by signal %d (%s)", client->peer->name,
+                  client->core[0] ? " as " : "", client->core, WTERMSIG(status),
+                  strsignal(WTERMSIG(status)));
     else
-        bench_say(&client->message, "%s%s%s ended without an answer", client->peer->name, client->core[0] ? " as " : "",
-                  client->core);
+        bench_say(&client->message, "%s%s%s ended without an answer", client->peer->name,
+                  client->core[0] ? " as " : "", client->core);
 }
 
 /* One request and its reply; the process runs in between and is stopped outside. */
@@ -134,7 +144,8 @@ static bool ask(bench_client *client, const bench_request *request, bench_reply 
         return false;
     kill((pid_t)client->process, SIGCONT);
     bench_request sent = *request;
-    if (!transfer(client->socket, &sent, sizeof sent, true) || !transfer(client->socket, reply, sizeof *reply, false)) {
+    if (!transfer(client->socket, &sent, sizeof sent, true) ||
+        !transfer(client->socket, reply, sizeof *reply, false)) {
         bury(client);
         return false;
     }
@@ -146,7 +157,8 @@ static bool ask(bench_client *client, const bench_request *request, bench_reply 
     return false;
 }
 
-bool bench_client_start(bench_client *client, const bench_peer *peer, const char *core, const char *path, int64_t threads)
+bool bench_client_start(bench_client *client, const bench_peer *peer, const char *core,
+                        const char *path, int64_t threads)
 {
     memset(client, 0, sizeof *client);
     client->peer = peer;
@@ -160,14 +172,16 @@ bool bench_client_start(bench_client *client, const bench_peer *peer, const char
     char **environment = peer_environment(peer, variable);
     if (!environment || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0) {
         free(environment);
-        return bench_say(&client->message, "a process for %s cannot be prepared: %s", peer->name, strerror(errno));
+        return bench_say(&client->message, "a process for %s cannot be prepared: %s", peer->name,
+                         strerror(errno));
     }
     int error = spawn(client, path, threads, sockets[1], environment);
     free(environment);
     close(sockets[1]);
     client->socket = sockets[0];
     if (error)
-        return bench_say(&client->message, "a process for %s cannot be started: %s", peer->name, strerror(error));
+        return bench_say(&client->message, "a process for %s cannot be started: %s", peer->name,
+                         strerror(error));
     client->broken = false;
     bench_request request = {.kind = BENCH_PEER_HELLO};
     bench_reply reply;

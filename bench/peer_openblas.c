@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenBLAS as a peer: cblas_sgemm and cblas_dgemm; f16 and bf16 by converting to f32 and back, shared among threads. */
+/* OpenBLAS as a peer: cblas_sgemm and cblas_dgemm; f16 and bf16 by converting to f32 and back,
+ * shared among threads. */
 #include "bench/peer.h"
 
 #include <dlfcn.h>
@@ -13,10 +14,12 @@
 
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
 
-typedef void sgemm_fn(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float *a, int lda,
-                      const float *b, int ldb, float beta, float *c, int ldc);
-typedef void dgemm_fn(int order, int transpose_a, int transpose_b, int m, int n, int k, double alpha, const double *a, int lda,
-                      const double *b, int ldb, double beta, double *c, int ldc);
+typedef void sgemm_fn(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+                      const float *a, int lda, const float *b, int ldb, float beta, float *c,
+                      int ldc);
+typedef void dgemm_fn(int order, int transpose_a, int transpose_b, int m, int n, int k,
+                      double alpha, const double *a, int lda, const double *b, int ldb, double beta,
+                      double *c, int ldc);
 
 static struct {
     sgemm_fn *sgemm;
@@ -42,15 +45,18 @@ static void *load(const char *path, bench_message *message)
     return handle;
 }
 
-static bool open_library(const char *path, int64_t threads, bench_identity *identity, bench_message *message)
+static bool open_library(const char *path, int64_t threads, bench_identity *identity,
+                         bench_message *message)
 {
     void *handle = load(path, message);
     if (!handle)
         return false;
     char *(*config)(void) = NULL, *(*core)(void) = NULL;
     void (*set_threads)(int) = NULL;
-    if (!find(handle, "cblas_sgemm", &library.sgemm) || !find(handle, "cblas_dgemm", &library.dgemm) ||
-        !find(handle, "openblas_set_num_threads", &set_threads) || !find(handle, "openblas_get_config", &config) ||
+    if (!find(handle, "cblas_sgemm", &library.sgemm) ||
+        !find(handle, "cblas_dgemm", &library.dgemm) ||
+        !find(handle, "openblas_set_num_threads", &set_threads) ||
+        !find(handle, "openblas_get_config", &config) ||
         !find(handle, "openblas_get_corename", &core))
         return bench_say(message, "it lacks a function of OpenBLAS: %s", dlerror());
     if (strstr(config(), "USE64BITINT"))
@@ -74,12 +80,15 @@ static bool accepts(const bench_gemm *gemm, bench_message *message)
     const kiln_gemm_desc *desc = &gemm->desc;
     if (desc->epilogue_count > 0)
         return bench_say(message, "OpenBLAS has no epilogues");
-    if (desc->a_type != desc->b_type || (desc->a_type != KILN_F32 && desc->a_type != KILN_F64 && !converts(desc->a_type)))
-        return bench_say(message, "OpenBLAS does not multiply %s by %s", kiln_type_name(desc->a_type),
-                         kiln_type_name(desc->b_type));
-    bool as_is = desc->d_type == desc->a_type || (converts(desc->a_type) && desc->d_type == KILN_F32);
+    if (desc->a_type != desc->b_type ||
+        (desc->a_type != KILN_F32 && desc->a_type != KILN_F64 && !converts(desc->a_type)))
+        return bench_say(message, "OpenBLAS does not multiply %s by %s",
+                         kiln_type_name(desc->a_type), kiln_type_name(desc->b_type));
+    bool as_is =
+        desc->d_type == desc->a_type || (converts(desc->a_type) && desc->d_type == KILN_F32);
     if (!as_is || (desc->c_type != KILN_TYPE_NONE && desc->c_type != desc->d_type))
-        return bench_say(message, "OpenBLAS has no output of type %s here", kiln_type_name(desc->d_type));
+        return bench_say(message, "OpenBLAS has no output of type %s here",
+                         kiln_type_name(desc->d_type));
     if (desc->m > INT_MAX || desc->n > INT_MAX || desc->k > INT_MAX)
         return bench_say(message, "OpenBLAS counts in 32 bits");
     return true;
@@ -105,7 +114,8 @@ static void convert_share(void *argument, int64_t thread)
 {
     const conversion *job = argument;
     int64_t threads = bench_team_threads(library.team);
-    int64_t first = job->count * thread / threads, count = job->count * (thread + 1) / threads - first;
+    int64_t first = job->count * thread / threads,
+            count = job->count * (thread + 1) / threads - first;
     char *narrow = (char *)job->narrow + first * 2;
     if (job->widen)
         bench_widen(job->wide + first, job->type, narrow, count);
@@ -140,7 +150,8 @@ static void release(void *pointer)
     free(self);
 }
 
-static bool prepare(const bench_gemm *gemm, const bench_operands *operands, void **result, bench_message *message)
+static bool prepare(const bench_gemm *gemm, const bench_operands *operands, void **result,
+                    bench_message *message)
 {
     state *self = calloc(1, sizeof *self);
     if (!self)
@@ -161,22 +172,24 @@ static bool prepare(const bench_gemm *gemm, const bench_operands *operands, void
     return true;
 }
 
-/* One matrix of the batch. cblas updates C in place, so C is copied to D first when there is one. */
+/* One matrix of the batch. cblas updates C in place, so C is copied to D first when there is one.
+ */
 static void multiply(const state *self, const void *a, const void *b, void *d)
 {
     const kiln_gemm_desc *desc = &self->gemm->desc;
     int m = (int)desc->m, n = (int)desc->n, k = (int)desc->k;
-    bool ta = desc->head.flags & KILN_GEMM_TRANSPOSE_A, tb = desc->head.flags & KILN_GEMM_TRANSPOSE_B;
+    bool ta = desc->head.flags & KILN_GEMM_TRANSPOSE_A,
+         tb = desc->head.flags & KILN_GEMM_TRANSPOSE_B;
     int lda = ta ? m : k, ldb = tb ? k : n, transpose_a = ta ? TRANSPOSE : NO_TRANSPOSE;
     int transpose_b = tb ? TRANSPOSE : NO_TRANSPOSE;
     lda = lda > 0 ? lda : 1;
     ldb = ldb > 0 ? ldb : 1;
     if (desc->a_type == KILN_F64)
-        library.dgemm(ROW_MAJOR, transpose_a, transpose_b, m, n, k, self->gemm->alpha, a, lda, b, ldb, self->gemm->beta, d,
-                      n > 0 ? n : 1);
+        library.dgemm(ROW_MAJOR, transpose_a, transpose_b, m, n, k, self->gemm->alpha, a, lda, b,
+                      ldb, self->gemm->beta, d, n > 0 ? n : 1);
     else
-        library.sgemm(ROW_MAJOR, transpose_a, transpose_b, m, n, k, (float)self->gemm->alpha, a, lda, b, ldb,
-                      (float)self->gemm->beta, d, n > 0 ? n : 1);
+        library.sgemm(ROW_MAJOR, transpose_a, transpose_b, m, n, k, (float)self->gemm->alpha, a,
+                      lda, b, ldb, (float)self->gemm->beta, d, n > 0 ? n : 1);
 }
 
 static void run(void *pointer)
@@ -207,8 +220,10 @@ static void run(void *pointer)
 }
 
 /* Packaged builds misjudge CPUs newer than they are: all that could fit are tried. */
-static const char *const cores[] = {"SkylakeX", "Cooperlake", "SapphireRapids", "Haswell", "Zen", NULL};
-static const char *const clear[] = {"OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS", NULL};
+static const char *const cores[] = {"SkylakeX", "Cooperlake", "SapphireRapids",
+                                    "Haswell",  "Zen",        NULL};
+static const char *const clear[] = {"OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS",
+                                    NULL};
 
 extern const bench_peer bench_peer_openblas;
 const bench_peer bench_peer_openblas = {

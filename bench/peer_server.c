@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process of a peer: loads it, makes the same operands as the parent, checks results, times slices. */
+/* The process of a peer: loads it, makes the same operands as the parent, checks results, times
+ * slices. */
 #include "bench/peer.h"
 
 #include <errno.h>
@@ -53,7 +54,8 @@ static bool prepare(server *self, const bench_gemm *gemm, int64_t places, bench_
     return false;
 }
 
-/* Old builds have computed wrong results on newer CPUs: every element of shapes that take different paths must be right. */
+/* Old builds have computed wrong results on newer CPUs: every element of shapes that take different
+ * paths must be right. */
 static bool prove(server *self, bench_message *message)
 {
     static const struct {
@@ -125,8 +127,9 @@ static bool answer(server *self, const bench_request *request, bench_reply *repl
     }
 }
 
-/* The parent alone decides when this process ends: an interrupt from the terminal is the parent's to handle, and a parent
- * that is gone must not leave a stopped process behind. Crashes end it as the system does, so that the parent sees the signal. */
+/* The parent alone decides when this process ends: an interrupt from the terminal is the parent's
+ * to handle, and a parent that is gone must not leave a stopped process behind. Crashes end it as
+ * the system does, so that the parent sees the signal. */
 static void set_signals(void)
 {
     static const int defaults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};

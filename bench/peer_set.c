@@ -13,11 +13,13 @@ static const double keep_from = 0.6;
 static void note(bench_peer_set *set, const bench_client *client)
 {
     size_t used = strlen(set->message.text);
-    snprintf(set->message.text + used, sizeof set->message.text - used, "%s%s: %s", used ? "; " : "",
-             client->core[0] ? client->core : "as it comes", client->message.text);
+    snprintf(set->message.text + used, sizeof set->message.text - used, "%s%s: %s",
+             used ? "; " : "", client->core[0] ? client->core : "as it comes",
+             client->message.text);
 }
 
-/* The kernels that a core's name led to may be another's: forcing a name that a build does not know changes nothing. */
+/* The kernels that a core's name led to may be another's: forcing a name that a build does not know
+ * changes nothing. */
 static bool is_double(const bench_peer_set *set, const bench_client *client)
 {
     for (int64_t i = 0; i < set->count; i++)
@@ -41,7 +43,8 @@ static void start_one(bench_peer_set *set, const char *core, const char *path, i
     bench_client_stop(client);
 }
 
-/* Nanoseconds per run of what is prepared: the best of a few trials, since disturbance only slows. Negative on failure. */
+/* Nanoseconds per run of what is prepared: the best of a few trials, since disturbance only slows.
+ * Negative on failure. */
 static double trial(bench_client *client, double give_up)
 {
     int64_t calls = 1;
@@ -108,7 +111,8 @@ static void prune(bench_peer_set *set)
     set->count = kept;
 }
 
-bool bench_peer_set_start(bench_peer_set *set, const bench_peer *peer, const char *core, const char *path, int64_t threads)
+bool bench_peer_set_start(bench_peer_set *set, const bench_peer *peer, const char *core,
+                          const char *path, int64_t threads)
 {
     memset(set, 0, sizeof *set);
     set->peer = peer;
@@ -129,7 +133,8 @@ void bench_peer_set_stop(bench_peer_set *set)
     set->count = 0;
 }
 
-bench_client *bench_peer_set_choose(bench_peer_set *set, const bench_gemm *gemm, bench_message *message)
+bench_client *bench_peer_set_choose(bench_peer_set *set, const bench_gemm *gemm,
+                                    bench_message *message)
 {
     bench_client *chosen = NULL;
     double best = -1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The generator behind inputs, orders of slices and resampling: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). */
+/* The generator behind inputs, orders of slices and resampling: SplitMix64 (Steele, Lea and Flood,
+ * OOPSLA 2014). */
 #ifndef KILN_BENCH_RANDOM_H
 #define KILN_BENCH_RANDOM_H
 

@@ -38,7 +38,8 @@ bool bench_report_add(bench_report *report, const bench_result *result)
     return true;
 }
 
-bool bench_report_fail(bench_report *report, const char *shape, const char *backend, const bench_message *message)
+bool bench_report_fail(bench_report *report, const char *shape, const char *backend,
+                       const bench_message *message)
 {
     bench_failure *failures = grow(report->failures, report->failure_count, sizeof *failures);
     if (!failures)
@@ -66,7 +67,8 @@ static bench_ceiling_result *find_ceiling(bench_report *report, const char *name
     for (int64_t i = 0; i < report->ceiling_count; i++)
         if (strcmp(report->ceilings[i].name, name) == 0)
             return &report->ceilings[i];
-    bench_ceiling_result *ceilings = grow(report->ceilings, report->ceiling_count, sizeof *ceilings);
+    bench_ceiling_result *ceilings =
+        grow(report->ceilings, report->ceiling_count, sizeof *ceilings);
     if (!ceilings)
         return NULL;
     report->ceilings = ceilings;
@@ -76,8 +78,8 @@ static bench_ceiling_result *find_ceiling(bench_report *report, const char *name
     return ceiling;
 }
 
-bool bench_report_ceiling(bench_report *report, const char *name, const char *kernel, bool bytes, int64_t threads,
-                          const double *rates, int64_t count)
+bool bench_report_ceiling(bench_report *report, const char *name, const char *kernel, bool bytes,
+                          int64_t threads, const double *rates, int64_t count)
 {
     bench_ceiling_result *ceiling = find_ceiling(report, name);
     if (!ceiling)
@@ -85,7 +87,8 @@ bool bench_report_ceiling(bench_report *report, const char *name, const char *ke
     snprintf(ceiling->kernel, sizeof ceiling->kernel, "%s", kernel);
     ceiling->bytes = bytes;
     ceiling->threads = threads;
-    double *values = realloc(ceiling->rates.values, (size_t)(ceiling->rates.count + count) * sizeof *values);
+    double *values =
+        realloc(ceiling->rates.values, (size_t)(ceiling->rates.count + count) * sizeof *values);
     if (!values)
         return count == 0;
     memcpy(values + ceiling->rates.count, rates, (size_t)count * sizeof *values);

@@ -95,18 +95,20 @@ void bench_report_free(bench_report *report);
 
 /* Add to the report; a result's samples become the report's. False when memory is exhausted. */
 bool bench_report_add(bench_report *report, const bench_result *result);
-bool bench_report_fail(bench_report *report, const char *shape, const char *backend, const bench_message *message);
+bool bench_report_fail(bench_report *report, const char *shape, const char *backend,
+                       const bench_message *message);
 bool bench_report_note(bench_report *report, const char *text);
 
 /* Appends rates to the ceiling of that name, making it at first. */
-bool bench_report_ceiling(bench_report *report, const char *name, const char *kernel, bool bytes, int64_t threads,
-                          const double *rates, int64_t count);
+bool bench_report_ceiling(bench_report *report, const char *name, const char *kernel, bool bytes,
+                          int64_t threads, const double *rates, int64_t count);
 
 /* Whether any case is void; beyond its limit. */
 bool bench_report_void(const bench_report *report);
 bool bench_report_beyond(const bench_report *report);
 
-/* {"host":{…},"ceilings":{…},"cases":[…],…}; bench/README.md describes it. NULL when memory is exhausted. */
+/* {"host":{…},"ceilings":{…},"cases":[…],…}; bench/README.md describes it. NULL when memory is
+ * exhausted. */
 json_t *bench_report_json(const bench_report *report);
 
 /* This machine: {"cpu","processors","instructions",…}. */

@@ -28,11 +28,12 @@ static json_t *peers(const bench_result *result)
     json_t *array = json_array();
     for (int64_t i = 0; i < result->peer_count; i++) {
         const bench_peer_result *peer = &result->peers[i];
-        json_array_append_new(array, json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "name", peer->name, "version",
-                                               peer->version, "kernel", peer->kernel, "median_ns",
-                                               number(peer->median_ns), "ratio", number(peer->ratio.value),
-                                               "ratio_interval", interval(peer->ratio), "samples",
-                                               numbers(&peer->samples)));
+        json_array_append_new(array,
+                              json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "name", peer->name,
+                                        "version", peer->version, "kernel", peer->kernel,
+                                        "median_ns", number(peer->median_ns), "ratio",
+                                        number(peer->ratio.value), "ratio_interval",
+                                        interval(peer->ratio), "samples", numbers(&peer->samples)));
     }
     return array;
 }
@@ -47,11 +48,12 @@ static json_t *checks(const bench_result *result)
 static json_t *common(const bench_result *result)
 {
     double median_ns = result->model ? NAN : result->median.value;
-    json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "operator", result->operator_name,
-                               "shape", result->shape, "dtype", result->dtype, "backend", result->backend, "threads",
-                               (json_int_t)result->threads, "median_ns", number(median_ns), "gflops",
-                               number(result->gflops), "ceiling_pct", number(result->ceiling_pct), "samples",
-                               numbers(&result->samples), "peers", peers(result));
+    json_t *object = json_pack(
+        "{s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "operator", result->operator_name,
+        "shape", result->shape, "dtype", result->dtype, "backend", result->backend, "threads",
+        (json_int_t)result->threads, "median_ns", number(median_ns), "gflops",
+        number(result->gflops), "ceiling_pct", number(result->ceiling_pct), "samples",
+        numbers(&result->samples), "peers", peers(result));
     if (!object)
         return NULL;
     json_object_set_new(object, "sample_unit", json_string(result->model ? "cycles" : "ns"));
@@ -92,8 +94,9 @@ static json_t *ceilings(const bench_report *report)
         const bench_ceiling_result *ceiling = &report->ceilings[i];
         double median = bench_median(ceiling->rates.values, ceiling->rates.count);
         json_object_set_new(object, ceiling->name,
-                            json_pack("{s:o, s:s, s:I, s:o}", ceiling->bytes ? "gbps" : "gflops", number(median), "kernel",
-                                      ceiling->kernel, "threads", (json_int_t)ceiling->threads, "samples",
+                            json_pack("{s:o, s:s, s:I, s:o}", ceiling->bytes ? "gbps" : "gflops",
+                                      number(median), "kernel", ceiling->kernel, "threads",
+                                      (json_int_t)ceiling->threads, "samples",
                                       numbers(&ceiling->rates)));
     }
     return object;
@@ -103,9 +106,10 @@ static json_t *failures(const bench_report *report)
 {
     json_t *array = json_array();
     for (int64_t i = 0; i < report->failure_count; i++)
-        json_array_append_new(array, json_pack("{s:s, s:s, s:s}", "shape", report->failures[i].shape, "backend",
-                                               report->failures[i].backend, "error",
-                                               report->failures[i].message.text));
+        json_array_append_new(array,
+                              json_pack("{s:s, s:s, s:s}", "shape", report->failures[i].shape,
+                                        "backend", report->failures[i].backend, "error",
+                                        report->failures[i].message.text));
     return array;
 }
 
@@ -119,8 +123,8 @@ static json_t *notes(const bench_report *report)
 
 static json_t *method(const bench_report *report)
 {
-    return json_pack("{s:I, s:I, s:I}", "slice_ns", (json_int_t)report->slice_ns, "rounds", (json_int_t)report->rounds,
-                     "seed", (json_int_t)report->seed);
+    return json_pack("{s:I, s:I, s:I}", "slice_ns", (json_int_t)report->slice_ns, "rounds",
+                     (json_int_t)report->rounds, "seed", (json_int_t)report->seed);
 }
 
 json_t *bench_report_json(const bench_report *report)
@@ -128,7 +132,8 @@ json_t *bench_report_json(const bench_report *report)
     json_t *cases = json_array();
     for (int64_t i = 0; i < report->result_count; i++)
         json_array_append_new(cases, case_object(&report->results[i]));
-    return json_pack("{s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o}", "host", bench_host_json(), "ceilings", ceilings(report),
-                     "cases", cases, "void", bench_report_void(report), "interrupted", report->interrupted, "method",
+    return json_pack("{s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o}", "host", bench_host_json(),
+                     "ceilings", ceilings(report), "cases", cases, "void",
+                     bench_report_void(report), "interrupted", report->interrupted, "method",
                      method(report), "failures", failures(report), "notes", notes(report));
 }

@@ -30,8 +30,8 @@ static const char *number_text(double value, int digits, const char *unit, char 
 
 void bench_table_head(FILE *file)
 {
-    fprintf(file, "%-38s %-13s %-18s %3s %12s %9s %8s %s\n", "case", "type", "backend", "thr", "median", "GFLOP/s",
-            "ceiling", "ratio [95 %]");
+    fprintf(file, "%-38s %-13s %-18s %3s %12s %9s %8s %s\n", "case", "type", "backend", "thr",
+            "median", "GFLOP/s", "ceiling", "ratio [95 %]");
 }
 
 static void print_peer(FILE *file, const bench_result *result, const bench_peer_result *peer)
@@ -39,24 +39,28 @@ static void print_peer(FILE *file, const bench_result *result, const bench_peer_
     char time[32], rate[32], who[192];
     double gflops = result->gflops * result->median.value / peer->median_ns;
     snprintf(who, sizeof who, "%s %s %s", peer->name, peer->version, peer->kernel);
-    fprintf(file, "%-38s %-32s %3s %12s %9s %8s %.3f [%.3f, %.3f]\n", "", who, "", time_text(peer->median_ns, time),
-            number_text(gflops, 1, "", rate), "", peer->ratio.value, peer->ratio.low, peer->ratio.high);
+    fprintf(file, "%-38s %-32s %3s %12s %9s %8s %.3f [%.3f, %.3f]\n", "", who, "",
+            time_text(peer->median_ns, time), number_text(gflops, 1, "", rate), "",
+            peer->ratio.value, peer->ratio.low, peer->ratio.high);
 }
 
 void bench_table_row(FILE *file, const bench_result *result)
 {
     char time[32], rate[32], ceiling[32], backend[80];
-    snprintf(backend, sizeof backend, "%s%s%s", result->backend, strcmp(result->device, "host") != 0 ? " on " : "",
+    snprintf(backend, sizeof backend, "%s%s%s", result->backend,
+             strcmp(result->device, "host") != 0 ? " on " : "",
              strcmp(result->device, "host") != 0 ? result->device : "");
     if (result->model)
-        fprintf(file, "%-38s %-13s %-18s %3lld %.0f cycles of the model\n", result->shape, result->dtype, backend,
-                (long long)result->threads, result->median.value);
+        fprintf(file, "%-38s %-13s %-18s %3lld %.0f cycles of the model\n", result->shape,
+                result->dtype, backend, (long long)result->threads, result->median.value);
     else
         fprintf(file, "%-38s %-13s %-18s %3lld %12s %9s %8s", result->shape, result->dtype, backend,
                 (long long)result->threads, time_text(result->median.value, time),
-                number_text(result->gflops, 1, "", rate), number_text(result->ceiling_pct, 1, " %", ceiling));
+                number_text(result->gflops, 1, "", rate),
+                number_text(result->ceiling_pct, 1, " %", ceiling));
     if (!isnan(result->limit_ns))
-        fprintf(file, " limit %s: %s", time_text(result->limit_ns, time), bench_result_beyond(result) ? "FAIL" : "pass");
+        fprintf(file, " limit %s: %s", time_text(result->limit_ns, time),
+                bench_result_beyond(result) ? "FAIL" : "pass");
     if (!result->model)
         fputc('\n', file);
     for (int64_t i = 0; i < result->peer_count; i++)
@@ -72,9 +76,10 @@ void bench_table_end(FILE *file, const bench_report *report)
 {
     for (int64_t i = 0; i < report->ceiling_count; i++) {
         const bench_ceiling_result *ceiling = &report->ceilings[i];
-        fprintf(file, "%sceiling %s: %.1f %s, %lld thread%s, %s\n", i == 0 ? "\n" : "", ceiling->name,
-                bench_median(ceiling->rates.values, ceiling->rates.count), ceiling->bytes ? "GB/s" : "GFLOP/s",
-                (long long)ceiling->threads, ceiling->threads == 1 ? "" : "s", ceiling->kernel);
+        fprintf(file, "%sceiling %s: %.1f %s, %lld thread%s, %s\n", i == 0 ? "\n" : "",
+                ceiling->name, bench_median(ceiling->rates.values, ceiling->rates.count),
+                ceiling->bytes ? "GB/s" : "GFLOP/s", (long long)ceiling->threads,
+                ceiling->threads == 1 ? "" : "s", ceiling->kernel);
     }
     for (int64_t i = 0; i < report->note_count; i++)
         fprintf(file, "note: %s\n", report->notes[i].text);
@@ -115,7 +120,8 @@ static void print_case(FILE *file, const bench_result *result, const char *who)
 
 void bench_report_csv(FILE *file, const bench_report *report)
 {
-    fprintf(file, "operator,shape,dtype,backend,threads,who,median,unit,gflops,ceiling_pct,ratio,ratio_low,ratio_high,void\n");
+    fprintf(file, "operator,shape,dtype,backend,threads,who,median,unit,gflops,ceiling_pct,ratio,"
+                  "ratio_low,ratio_high,void\n");
     for (int64_t i = 0; i < report->result_count; i++) {
         const bench_result *result = &report->results[i];
         int is_void = result->void_reason[0] != 0;

@@ -11,7 +11,9 @@ bool bench_session_start(bench_session *session, bench_message *message)
 {
     int64_t threads = kiln_thread_count(session->runtime);
     session->team = bench_team_create(threads);
-    return session->team || bench_say(message, "%lld threads for the ceiling loops cannot be started", (long long)threads);
+    return session->team ||
+           bench_say(message, "%lld threads for the ceiling loops cannot be started",
+                     (long long)threads);
 }
 
 /* "openblas 0.3.21, kernels tried: SkylakeX, Haswell". */
@@ -21,14 +23,15 @@ static void note_peer(bench_session *session, const bench_peer_set *set)
     int used = snprintf(text, sizeof text, "%s %s, kernels tried on the cases:", set->peer->name,
                         set->clients[0].identity.version);
     for (int64_t i = 0; i < set->count && used < (int)sizeof text; i++)
-        used += snprintf(text + used, sizeof text - (size_t)used, "%s %s", i ? "," : "", set->clients[i].identity.kernel);
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s %s", i ? "," : "",
+                         set->clients[i].identity.kernel);
     bench_report_note(session->report, text);
     if (set->message.text[0])
         bench_report_note(session->report, set->message.text);
 }
 
-bool bench_session_add_peer(bench_session *session, const bench_peer *peer, const char *core, const char *path,
-                            bench_message *message)
+bool bench_session_add_peer(bench_session *session, const bench_peer *peer, const char *core,
+                            const char *path, bench_message *message)
 {
     if (session->peer_count == BENCH_MAXIMUM_PEERS)
         return bench_say(message, "at most %d peers", BENCH_MAXIMUM_PEERS);
@@ -60,7 +63,8 @@ void bench_judge(double ceiling_pct, double self_ratio, char *reason, size_t siz
 {
     reason[0] = 0;
     if (fabs(ceiling_pct - 100) > 1)
-        snprintf(reason, size, "the ceiling loop in Kiln's place reads %.2f %%, not 100 ± 1", ceiling_pct);
+        snprintf(reason, size, "the ceiling loop in Kiln's place reads %.2f %%, not 100 ± 1",
+                 ceiling_pct);
     else if (fabs(self_ratio - 1) > 0.01)
         snprintf(reason, size, "Kiln against itself reads %.3f, not 1.00 ± 0.01", self_ratio);
     if (reason[0])

@@ -17,7 +17,8 @@ typedef struct bench_session {
     void (*row)(const bench_result *result); /* called with each result; NULL = not */
 
     bench_team *team;
-    bench_ceiling ceilings[BENCH_CEILING_KINDS]; /* by the kind asked for; loop NULL = not chosen yet */
+    bench_ceiling
+        ceilings[BENCH_CEILING_KINDS]; /* by the kind asked for; loop NULL = not chosen yet */
     bench_peer_set *peers[BENCH_MAXIMUM_PEERS];
     int64_t peer_count;
 } bench_session;
@@ -25,22 +26,29 @@ typedef struct bench_session {
 /* Starts the threads of the ceiling loops: as many as the runtime uses. */
 bool bench_session_start(bench_session *session, bench_message *message);
 
-/* Adds a peer; `core` and `path` as for bench_peer_set_start. False with the reason when it cannot be had. */
-bool bench_session_add_peer(bench_session *session, const bench_peer *peer, const char *core, const char *path,
-                            bench_message *message);
+/* Adds a peer; `core` and `path` as for bench_peer_set_start. False with the reason when it cannot
+ * be had. */
+bool bench_session_add_peer(bench_session *session, const bench_peer *peer, const char *core,
+                            const char *path, bench_message *message);
 void bench_session_end(bench_session *session);
 
 /* How a measurement ended. Failures are in the report already. */
-typedef enum bench_end { BENCH_END_MEASURED = 0, BENCH_END_FAILED = 1, BENCH_END_INTERRUPTED = 2 } bench_end;
+typedef enum bench_end {
+    BENCH_END_MEASURED = 0,
+    BENCH_END_FAILED = 1,
+    BENCH_END_INTERRUPTED = 2
+} bench_end;
 
 /* Measures a GEMM on one backend and adds the result to the report. */
-bench_end bench_session_gemm(bench_session *session, const bench_gemm *gemm, const bench_target *target, const char *shape,
-                             const char *dtype);
+bench_end bench_session_gemm(bench_session *session, const bench_gemm *gemm,
+                             const bench_target *target, const char *shape, const char *dtype);
 
-/* Measures what the frame costs, on the backend that serves f32 GEMM on the host. The runtime should have two threads. */
+/* Measures what the frame costs, on the backend that serves f32 GEMM on the host. The runtime
+ * should have two threads. */
 bench_end bench_session_overhead(bench_session *session, const bench_target *target);
 
-/* Why a measurement does not hold, from its checks; "" when it does. NaN: that check was not made. */
+/* Why a measurement does not hold, from its checks; "" when it does. NaN: that check was not made.
+ */
 void bench_judge(double ceiling_pct, double self_ratio, char *reason, size_t size);
 
 #endif

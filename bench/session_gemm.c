@@ -16,7 +16,8 @@ typedef struct measurement {
     bench_kiln kiln;
     bench_ceiling *ceiling;
     bench_memory memory;
-    bench_client *clients[BENCH_MAXIMUM_PEERS]; /* prepared; in the order of the contenders from `first_client` on */
+    bench_client *clients[BENCH_MAXIMUM_PEERS]; /* prepared; in the order of the contenders from
+                                                   `first_client` on */
     int64_t client_count;
     bench_contender contenders[MAXIMUM_CONTENDERS];
     int64_t count, arithmetic, bandwidth, in_place, kiln_index, again, first_client;
@@ -48,11 +49,12 @@ static bench_ceiling *get_ceiling(bench_session *session, bench_ceiling_kind kin
     return ceiling;
 }
 
-static int64_t add(measurement *self, const char *name, int64_t (*run)(void *context, int64_t calls), void *context,
-                   double operations)
+static int64_t add(measurement *self, const char *name,
+                   int64_t (*run)(void *context, int64_t calls), void *context, double operations)
 {
     bench_contender *contender = &self->contenders[self->count];
-    *contender = (bench_contender){.name = name, .run = run, .context = context, .operations = operations};
+    *contender =
+        (bench_contender){.name = name, .run = run, .context = context, .operations = operations};
     contender->samples = self->samples + self->count * self->session->method.rounds;
     return self->count++;
 }
@@ -89,10 +91,11 @@ static void add_ceilings(measurement *self)
     double share = self->ceiling->operations / bench_gemm_operations(self->gemm);
     self->arithmetic = add(self, "ceiling of arithmetic", bench_ceiling_run, self->ceiling, share);
     self->bandwidth = add(self, "ceiling of memory", bench_memory_run, &self->memory, 1);
-    bool memory_binds =
-        rough_time(&self->contenders[self->bandwidth]) > rough_time(&self->contenders[self->arithmetic]);
+    bool memory_binds = rough_time(&self->contenders[self->bandwidth]) >
+                        rough_time(&self->contenders[self->arithmetic]);
     bench_contender binding = self->contenders[memory_binds ? self->bandwidth : self->arithmetic];
-    self->in_place = add(self, "ceiling in Kiln's place", binding.run, binding.context, binding.operations);
+    self->in_place =
+        add(self, "ceiling in Kiln's place", binding.run, binding.context, binding.operations);
 }
 
 static void add_peers(measurement *self)
@@ -113,7 +116,8 @@ static void add_peers(measurement *self)
 
 static bool set_contenders(measurement *self)
 {
-    self->samples = malloc((size_t)self->session->method.rounds * MAXIMUM_CONTENDERS * sizeof *self->samples);
+    self->samples =
+        malloc((size_t)self->session->method.rounds * MAXIMUM_CONTENDERS * sizeof *self->samples);
     if (!self->samples)
         return bench_say(&self->message, "memory is exhausted");
     self->arithmetic = self->bandwidth = self->in_place = -1;
@@ -135,7 +139,8 @@ static int64_t binding(const measurement *self)
 {
     if (self->arithmetic < 0)
         return -1;
-    return median_of(self, self->bandwidth) > median_of(self, self->arithmetic) ? self->bandwidth : self->arithmetic;
+    return median_of(self, self->bandwidth) > median_of(self, self->arithmetic) ? self->bandwidth
+                                                                                : self->arithmetic;
 }
 
 /* "memory 3145728+1048576" names the bytes read and written. */
@@ -165,7 +170,8 @@ static void report_ceiling(const measurement *self, int64_t contender)
         rates[i] = amount / ceiling->samples[i];
     char name[64];
     ceiling_name(self, contender, name, sizeof name);
-    bench_report_ceiling(self->session->report, name, bytes ? bench_memory_kernel() : self->ceiling->loop->name, bytes,
+    bench_report_ceiling(self->session->report, name,
+                         bytes ? bench_memory_kernel() : self->ceiling->loop->name, bytes,
                          bench_team_threads(self->session->team), rates, self->rounds);
     free(rates);
 }
@@ -178,7 +184,8 @@ static void judge(const measurement *self, bench_result *result)
         double ceiling = median_of(self, memory ? self->bandwidth : self->arithmetic);
         result->check_ceiling = 100 * ceiling / median_of(self, self->in_place);
     }
-    bench_judge(result->check_ceiling, result->check_self, result->void_reason, sizeof result->void_reason);
+    bench_judge(result->check_ceiling, result->check_self, result->void_reason,
+                sizeof result->void_reason);
 }
 
 static void add_peer_results(const measurement *self, bench_result *result)
@@ -194,7 +201,8 @@ static void add_peer_results(const measurement *self, bench_result *result)
         memcpy(peer->kernel, identity->kernel, sizeof peer->kernel);
         peer->samples = bench_samples_copy(contender->samples, self->rounds);
         peer->median_ns = bench_median(contender->samples, self->rounds);
-        peer->ratio = bench_ratio_estimate(contender->samples, kiln, self->rounds, self->session->method.seed);
+        peer->ratio = bench_ratio_estimate(contender->samples, kiln, self->rounds,
+                                           self->session->method.seed);
     }
 }
 
@@ -247,7 +255,8 @@ static void explain(measurement *self, int64_t contender)
         bench_say(&self->message, "memory is exhausted");
 }
 
-/* Measures until a measurement holds or the attempts are used up: only the checks decide, never the result. */
+/* Measures until a measurement holds or the attempts are used up: only the checks decide, never the
+ * result. */
 static bench_end measure(measurement *self, bench_result *result)
 {
     bench_session *session = self->session;
@@ -262,7 +271,8 @@ static bench_end measure(measurement *self, bench_result *result)
         if (outcome == BENCH_STOPPED && self->rounds < FEWEST_ROUNDS)
             return BENCH_END_INTERRUPTED;
         judge(self, result);
-        if (outcome == BENCH_STOPPED || !result->void_reason[0] || result->attempts >= session->attempts) {
+        if (outcome == BENCH_STOPPED || !result->void_reason[0] ||
+            result->attempts >= session->attempts) {
             conclude(self, result);
             return outcome == BENCH_STOPPED ? BENCH_END_INTERRUPTED : BENCH_END_MEASURED;
         }
@@ -286,7 +296,8 @@ static bench_end count_cycles(measurement *self, bench_result *result)
         return BENCH_END_INTERRUPTED;
     result->samples = bench_samples_copy(cycles, rounds);
     result->median = bench_median_estimate(cycles, rounds);
-    snprintf(result->note, sizeof result->note, "%s is a model: cycles by its timeline, no times", result->device);
+    snprintf(result->note, sizeof result->note, "%s is a model: cycles by its timeline, no times",
+             result->device);
     return BENCH_END_MEASURED;
 }
 
@@ -308,8 +319,8 @@ static bench_end measure_open(measurement *self, bench_result *result)
     return end;
 }
 
-bench_end bench_session_gemm(bench_session *session, const bench_gemm *gemm, const bench_target *target, const char *shape,
-                             const char *dtype)
+bench_end bench_session_gemm(bench_session *session, const bench_gemm *gemm,
+                             const bench_target *target, const char *shape, const char *dtype)
 {
     bench_result result;
     bench_operands operands;

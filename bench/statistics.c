@@ -44,8 +44,9 @@ double bench_median(const double *values, int64_t count)
     return median;
 }
 
-/* The largest rank r (from 0) such that the values of rank r and count-1-r enclose the median with probability >= 0.95: the
- * binomial tail below r+1 successes of `count` fair tosses must not exceed 0.025. */
+/* The largest rank r (from 0) such that the values of rank r and count-1-r enclose the median with
+ * probability >= 0.95: the binomial tail below r+1 successes of `count` fair tosses must not exceed
+ * 0.025. */
 static int64_t interval_rank(int64_t count)
 {
     double term = -(double)count * log(2), tail = 0;
@@ -72,8 +73,8 @@ bench_estimate bench_median_estimate(const double *values, int64_t count)
 }
 
 /* The ratio of medians of one resample of rounds; `scratch` holds 2 * count values. */
-static double resampled_ratio(const double *numerator, const double *denominator, int64_t count, double *scratch,
-                              uint64_t *state)
+static double resampled_ratio(const double *numerator, const double *denominator, int64_t count,
+                              double *scratch, uint64_t *state)
 {
     for (int64_t i = 0; i < count; i++) {
         int64_t round = bench_random_below(state, count);
@@ -85,7 +86,8 @@ static double resampled_ratio(const double *numerator, const double *denominator
     return middle(scratch, count) / middle(scratch + count, count);
 }
 
-bench_estimate bench_ratio_estimate(const double *numerator, const double *denominator, int64_t count, uint64_t seed)
+bench_estimate bench_ratio_estimate(const double *numerator, const double *denominator,
+                                    int64_t count, uint64_t seed)
 {
     bench_estimate estimate = nothing();
     estimate.value = bench_median(numerator, count) / bench_median(denominator, count);

@@ -32,8 +32,8 @@ struct bench_team {
     bench_worker workers[];
 };
 
-/* All threads leave at once, so that the timed part has no waking in it. Yielding keeps this sound when there are fewer
- * processors than threads. */
+/* All threads leave at once, so that the timed part has no waking in it. Yielding keeps this sound
+ * when there are fewer processors than threads. */
 static void arrive(bench_team *team)
 {
     atomic_fetch_add(&team->arrived, 1);
@@ -108,7 +108,8 @@ int64_t bench_team_threads(const bench_team *team)
     return team->threads;
 }
 
-int64_t bench_team_run(bench_team *team, void (*task)(void *argument, int64_t thread), void *argument)
+int64_t bench_team_run(bench_team *team, void (*task)(void *argument, int64_t thread),
+                       void *argument)
 {
     pthread_mutex_lock(&team->lock);
     team->task = task;

@@ -28,8 +28,9 @@ kiln_status conformance_gemm_oracle(const kiln_gemm_desc *desc, const kiln_gemm_
                                     uint32_t answer_flags, double *exact, double *bound,
                                     const char **reason);
 
-/* |measured - exact| / bound: at most 1 for a right element. INFINITY when NaN or Inf do not match;
- * 0 for an Inf that rounding to D's type may give, and where bound is INFINITY. */
+/* |measured - exact| / bound, without the half that rounding to an integer may take: at most 1 for
+ * a right element. INFINITY when NaN or Inf do not match; 0 for an Inf that rounding to D's type
+ * may give, and where bound is INFINITY. */
 double conformance_gemm_ratio(uint32_t d_type, double exact, double bound, double measured);
 
 /* ---- GEMM: random cases ---- */
@@ -81,7 +82,7 @@ typedef struct conformance_gemm_result {
     int64_t elements;
     int64_t unbounded;    /* of them, those whose bound is INFINITY */
     double largest_ratio; /* of measured error to bound */
-    double global;        /* 1 - 2 Σxy / Σ(x² + y²) over the finite elements */
+    double global; /* 1 - 2 Σxy / Σ(x² + y²) over elements that are at least 64 times their bound */
     char text[1024];
 } conformance_gemm_result;
 
@@ -126,8 +127,8 @@ typedef struct conformance_gemm_summary {
     char last_decline[1600];
 } conformance_gemm_summary;
 
-/* Cases `first` to `first + count - 1` of a seed. Failed cases are counted, not returned; NO_MEMORY
- * when a case cannot be made. */
+/* Cases `first` to `first + count - 1` of a seed. Failed cases are counted, not returned. NOT_FOUND
+ * when the runtime has no open plugin `backend`, NO_MEMORY when a case cannot be made. */
 kiln_status conformance_gemm_sweep(kiln_runtime *runtime, const char *backend, uint64_t seed,
                                    int64_t first, int64_t count, conformance_gemm_summary *summary);
 

@@ -6,9 +6,10 @@
 #include "conformance/conformance.h"
 #include "conformance/gemm_numeric.h"
 
-/* Largest finite value and relative rounding of a type; the spacing of its denormals. */
+/* Range and relative rounding of a type, and what rounding may cost beside: the smallest denormal,
+ * or half of one. */
 typedef struct type_limits {
-    double low, high, unit, spacing;
+    double low, high, unit, tiny;
 } type_limits;
 
 static type_limits limits_of(uint32_t type)
@@ -23,9 +24,9 @@ static type_limits limits_of(uint32_t type)
     case KILN_BF16:
         return (type_limits){-0x1.fep127, 0x1.fep127, 0x1p-8, 0x1p-133};
     case KILN_I8:
-        return (type_limits){INT8_MIN, INT8_MAX, 0, 1};
+        return (type_limits){INT8_MIN, INT8_MAX, 0, 0.5};
     default:
-        return (type_limits){INT32_MIN, INT32_MAX, 0, 1};
+        return (type_limits){INT32_MIN, INT32_MAX, 0, 0.5};
     }
 }
 
@@ -44,7 +45,7 @@ gemm_arithmetic conformance_gemm_arithmetic(const kiln_gemm_desc *desc, uint32_t
         .flushes = flushes,
         .sum_unit = wide || whole ? 0x1p-53 : 0x1p-24,
         .step_unit = step.unit,
-        .tiny = flushes ? (wide ? DBL_MIN : (double)FLT_MIN) : step.spacing,
+        .tiny = flushes ? (wide ? DBL_MIN : (double)FLT_MIN) : step.tiny,
         .largest = step.high,
         .convert_once = whole && desc->epilogue_count > 0,
     };
@@ -83,8 +84,10 @@ double conformance_gemm_step_error(const gemm_arithmetic *arithmetic, uint32_t k
     /* Inf times what may be zero, and may have either sign. */
     if (product && isinf(x) && argument <= error)
         return error > 0 ? (double)INFINITY : 0;
-    if (!isfinite((double)before) || !isfinite((double)x) || isnan(after))
-        return isfinite((double)after) ? unit * size : 0;
+    if (isinf(after) || isnan(after))
+        return 0;
+    if (!isfinite((double)before) || !isfinite(x))
+        return unit * size;
     switch (kind) {
     case KILN_EPILOGUE_BIAS:
     case KILN_EPILOGUE_RESIDUAL:
@@ -125,7 +128,7 @@ double conformance_gemm_output_bound(const gemm_arithmetic *arithmetic, uint32_t
         return error;
     if (!isfinite(value))
         return 0;
-    double bound = error + limits.unit * (fabs(value) + error) + limits.spacing / 2;
+    double bound = error + limits.unit * (fabs(value) + error) + limits.tiny;
     if (arithmetic->flushes && !is_integer(d_type))
         bound += arithmetic->tiny;
     return bound + 0x1p-53 * fabs(value); /* the oracle's own rounding */
@@ -143,5 +146,10 @@ double conformance_gemm_ratio(uint32_t d_type, double exact, double bound, doubl
         return exact == measured || rounds ? 0 : (double)INFINITY;
     }
     double error = fabs(measured - exact);
+    /* What rounding to an integer costs is no news: judge what goes beyond it. */
+    if (is_integer(d_type)) {
+        error = fmax(error - 0.5, 0);
+        bound -= 0.5;
+    }
     return bound > 0 ? error / bound : error > 0 ? (double)INFINITY : 0;
 }

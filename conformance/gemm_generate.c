@@ -124,11 +124,12 @@ static void choose_epilogue(random_state *random, uint32_t kind, uint32_t a_type
         epilogue->operand = KILN_OPERAND_MATRIX;
         break;
     case KILN_EPILOGUE_CLIP:
-        epilogue->p0 = one_in(random, 6) ? -(double)INFINITY : 4 * uniform(random);
-        epilogue->p1 =
-            one_in(random, 6) ? (double)INFINITY : epilogue->p0 + 4 + 4 * uniform(random);
-        if (isinf(epilogue->p0) && !isinf(epilogue->p1))
-            epilogue->p1 = 4 * uniform(random);
+        epilogue->p0 = 4 * uniform(random);
+        epilogue->p1 = epilogue->p0 + 4 + 4 * uniform(random);
+        if (one_in(random, 6))
+            epilogue->p0 = -(double)INFINITY;
+        else if (one_in(random, 6))
+            epilogue->p1 = (double)INFINITY;
         break;
     default:
         break;
@@ -267,21 +268,24 @@ static void choose_descriptor(random_state *random, conformance_gemm_case *test)
     test->beta = desc->c_type == KILN_TYPE_NONE ? 0 : choose_factor(random);
 }
 
+/* A matrix may have the batch before it; vectors are shared by the batch. */
 static bool make_operand(random_state *random, conformance_gemm_case *test, uint32_t i,
                          bool batched)
 {
     kiln_epilogue *epilogue = &test->desc.epilogues[i];
-    if (epilogue->operand == KILN_OPERAND_NONE)
+    uint32_t slot = KILN_GEMM_OPERAND + i, shape = epilogue->operand;
+    if (shape == KILN_OPERAND_NONE)
         return true;
-    int64_t length = epilogue->operand == KILN_OPERAND_SCALAR   ? 1
-                     : epilogue->operand == KILN_OPERAND_COLUMN ? test->m
-                                                                : test->n;
-    if (!make_tensor(random, test, KILN_GEMM_OPERAND + i, epilogue->type,
-                     epilogue->operand == KILN_OPERAND_MATRIX ? 2 : 1, test->m, length,
-                     batched && one_in(random, 2)))
-        return false;
-    epilogue->alignment = kiln_tensor_alignment(&test->tensors[KILN_GEMM_OPERAND + i].tensor);
-    return true;
+    int64_t length = shape == KILN_OPERAND_SCALAR   ? 1
+                     : shape == KILN_OPERAND_COLUMN ? test->m
+                                                    : test->n;
+    bool made = shape == KILN_OPERAND_MATRIX
+                    ? make_tensor(random, test, slot, epilogue->type, 2, test->m, length,
+                                  batched && one_in(random, 2))
+                    : make_tensor(random, test, slot, epilogue->type, 1, 1, length, false);
+    if (made)
+        epilogue->alignment = kiln_tensor_alignment(&test->tensors[slot].tensor);
+    return made;
 }
 
 static bool make_tensors(random_state *random, conformance_gemm_case *test)

@@ -41,9 +41,23 @@ static void note(char *text, size_t size, const conformance_gemm_case *test,
     snprintf(text, size, "%s: %s", line, result->text);
 }
 
+/* Without this a backend that is not there would seem to decline everything. */
+static bool is_open(kiln_runtime *runtime, const char *backend)
+{
+    for (int64_t i = 0; i < kiln_plugin_count(runtime); i++) {
+        kiln_plugin_info info = {.struct_size = sizeof info};
+        if (kiln_plugin_at(runtime, i, &info) == KILN_OK && strcmp(info.name, backend) == 0 &&
+            strcmp(info.state, "open") == 0)
+            return true;
+    }
+    return false;
+}
+
 kiln_status conformance_gemm_sweep(kiln_runtime *runtime, const char *backend, uint64_t seed,
                                    int64_t first, int64_t count, conformance_gemm_summary *summary)
 {
+    if (!is_open(runtime, backend))
+        return KILN_NOT_FOUND;
     for (int64_t index = first; index < first + count; index++) {
         conformance_gemm_case *test = conformance_gemm_case_create(seed, index);
         conformance_gemm_result result;

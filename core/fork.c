@@ -4,12 +4,10 @@
 #include "core/fork.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stddef.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-static _Atomic(_Atomic uint64_t *) page;
+_Atomic(_Atomic uint64_t *) kiln_generation_page;
 static _Atomic uint64_t last_generation;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -21,19 +19,13 @@ static void make_page(void)
     /* Without the page a child is taken for its parent; nothing else depends on it. */
     if (memory == MAP_FAILED || madvise(memory, size, MADV_WIPEONFORK) != 0)
         memory = (void *)&fallback;
-    atomic_store(&page, (_Atomic uint64_t *)memory);
+    atomic_store(&kiln_generation_page, (_Atomic uint64_t *)memory);
 }
 
-uint64_t kiln_process_generation(void)
+uint64_t kiln_process_generation_make(void)
 {
-    _Atomic uint64_t *current = atomic_load_explicit(&page, memory_order_acquire);
-    if (!current) {
-        pthread_once(&once, make_page);
-        current = atomic_load(&page);
-    }
-    uint64_t generation = atomic_load_explicit(current, memory_order_relaxed);
-    if (generation)
-        return generation;
-    uint64_t fresh = atomic_fetch_add(&last_generation, 1) + 1;
-    return atomic_compare_exchange_strong(current, &generation, fresh) ? fresh : generation;
+    pthread_once(&once, make_page);
+    _Atomic uint64_t *page = atomic_load(&kiln_generation_page);
+    uint64_t none = 0, fresh = atomic_fetch_add(&last_generation, 1) + 1;
+    return atomic_compare_exchange_strong(page, &none, fresh) ? fresh : none;
 }

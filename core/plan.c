@@ -87,10 +87,13 @@ static kiln_status prepare(const kiln_request *request, const kiln_choice *choic
         free(plan);
         return status;
     }
-    if (plan->known)
+    plan->direct = kiln_device_is_host(plan->device) && !plan->staged && plan->answer.workspace_bytes == 0;
+    if (plan->known) {
+        plan->known->prepare(plan->descriptor, plan->home, plan->prepared);
         plan->outputs = plan->known->outputs(plan->descriptor);
-    else if (plan->table.outputs)
+    } else if (plan->table.outputs) {
         plan->outputs = plan->table.outputs(plan->native);
+    }
     *result = plan;
     return KILN_OK;
 }

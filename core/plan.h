@@ -9,13 +9,18 @@
 enum { KILN_PLAN_WORKSPACES = 4, KILN_MAX_DESCRIPTOR = 1024 };
 
 struct kiln_plan {
-    _Atomic int64_t references;
+    /* What every run reads comes first. */
     kiln_runtime *runtime;
-    uint64_t generation;              /* process that made it */
-    const kiln_operator *known;       /* NULL: a vendor's own operator */
-    kiln_operator_table table;        /* of the backend */
+    uint64_t generation;        /* process that made it */
+    const kiln_operator *known; /* NULL: a vendor's own operator */
+    bool direct;                /* on host memory, not staged, without workspace */
+    int64_t runs_recorded_as;   /* index in the record, -1 = not recorded */
+    void *native;               /* the backend's plan */
+    _Alignas(8) unsigned char prepared[KILN_OPERATOR_PREPARED];
+    kiln_operator_table table; /* of the backend */
+
+    _Atomic int64_t references;
     const kiln_operator_table *raw;   /* as the plugin gave it */
-    void *native;                     /* the backend's plan */
     kiln_instance *instance;
     kiln_device *device;              /* where the backend runs */
     kiln_device *home;                /* where the tensors live: differs when staged */
@@ -24,7 +29,6 @@ struct kiln_plan {
     kiln_answer answer;
     char operator_name[64];
     char reason[384];
-    int64_t runs_recorded_as;         /* index in the record, -1 = not recorded */
     _Atomic(void *) workspaces[KILN_PLAN_WORKSPACES]; /* idle, for runs without a stream */
     size_t descriptor_size;
     _Alignas(8) unsigned char descriptor[KILN_MAX_DESCRIPTOR]; /* canonical */

@@ -16,11 +16,13 @@ struct kiln_cached_plan {
     _Atomic int64_t references; /* 0 = not in use */
     _Atomic uint64_t hash;
     _Atomic bool touched; /* since the hand of the clock last passed */
-    _Atomic(kiln_cached_plan *) *slot;
     kiln_plan *plan;
     kiln_cached_plan *next_free;
-    size_t key_size;
-    _Alignas(8) unsigned char key[KEY_BYTES];
+    const kiln_device *device;
+    uint64_t options_hash;
+    char operator_name[64];
+    size_t size;
+    _Alignas(8) unsigned char descriptor[KEY_BYTES];
 };
 
 /* A key whose plan is being made, so that others wait instead of making it again. */
@@ -41,18 +43,15 @@ struct kiln_plan_cache {
     uint64_t generation;
 };
 
-/* What stands before the descriptor in a key. */
-typedef struct key_head {
+/* A key, reduced to what is compared. The descriptor counts up to its last byte that is not zero. */
+typedef struct cache_key {
+    const char *operator_name;
     const kiln_device *device;
-    uint64_t operator_hash;
     uint64_t options_hash;
-} key_head;
-
-typedef struct key_bytes {
+    const void *descriptor;
     size_t size;
-    uint64_t hash;
-    _Alignas(8) unsigned char bytes[KEY_BYTES];
-} key_bytes;
+    uint64_t hash; /* of the descriptor, the device and the options */
+} cache_key;
 
 kiln_status kiln_plan_cache_create(int64_t entries, kiln_plan_cache **result)
 {
@@ -120,7 +119,7 @@ static size_t trimmed_size(const unsigned char *bytes, size_t size)
 }
 
 /* False when the plan cannot be cached. */
-static bool make_key(const kiln_plan_key *key, key_bytes *made)
+static bool make_key(const kiln_plan_key *key, cache_key *made)
 {
     const kiln_plan_options *options = key->options;
     if (!key->operator_name || key->descriptor->struct_size < sizeof(kiln_op_head))
@@ -128,15 +127,19 @@ static bool make_key(const kiln_plan_key *key, key_bytes *made)
     if (options && (options->struct_size != sizeof *options || options->parent || options->payload ||
                     options->staging > KILN_STAGING_DENY))
         return false;
-    size_t size = trimmed_size((const unsigned char *)key->descriptor, key->descriptor->struct_size);
-    if (size > KEY_BYTES - sizeof(key_head))
-        return false;
-    key_head head = {key->device, XXH3_64bits(key->operator_name, strlen(key->operator_name)), hash_options(options)};
-    memcpy(made->bytes, &head, sizeof head);
-    memcpy(made->bytes + sizeof head, key->descriptor, size);
-    made->size = sizeof head + size;
-    made->hash = XXH3_64bits(made->bytes, made->size);
-    return true;
+    made->operator_name = key->operator_name;
+    made->device = key->device;
+    made->options_hash = hash_options(options);
+    made->descriptor = key->descriptor;
+    made->size = trimmed_size((const unsigned char *)key->descriptor, key->descriptor->struct_size);
+    made->hash = XXH3_64bits_withSeed(made->descriptor, made->size, (uint64_t)(uintptr_t)key->device ^ made->options_hash);
+    return made->size <= KEY_BYTES && strnlen(key->operator_name, 64) < 64;
+}
+
+static bool is_key_of(const kiln_cached_plan *entry, const cache_key *key)
+{
+    return entry->size == key->size && entry->device == key->device && entry->options_hash == key->options_hash &&
+           memcmp(entry->descriptor, key->descriptor, key->size) == 0 && strcmp(entry->operator_name, key->operator_name) == 0;
 }
 
 /* Takes a reference if the entry is in use. */
@@ -162,14 +165,14 @@ void kiln_plan_unpin(kiln_plan_cache *cache, kiln_cached_plan *entry)
     pthread_mutex_unlock(&cache->mutex);
 }
 
-static kiln_cached_plan *look_up(kiln_plan_cache *cache, const key_bytes *key)
+static kiln_cached_plan *look_up(kiln_plan_cache *cache, const cache_key *key)
 {
     _Atomic(kiln_cached_plan *) *set = cache->slots + (key->hash & cache->mask) * WAYS;
     for (int way = 0; way < WAYS; way++) {
         kiln_cached_plan *entry = atomic_load_explicit(&set[way], memory_order_acquire);
         if (!entry || atomic_load_explicit(&entry->hash, memory_order_relaxed) != key->hash || !pin_entry(entry))
             continue;
-        if (entry->key_size == key->size && memcmp(entry->key, key->bytes, key->size) == 0) {
+        if (is_key_of(entry, key)) {
             if (!atomic_load_explicit(&entry->touched, memory_order_relaxed))
                 atomic_store_explicit(&entry->touched, true, memory_order_relaxed);
             return entry;
@@ -205,7 +208,7 @@ static _Atomic(kiln_cached_plan *) *choose_slot(kiln_plan_cache *cache, uint64_t
 }
 
 /* Puts a plan into the cache, pinned once for the caller; NULL when every entry is pinned. Takes over the reference to the plan. */
-static kiln_cached_plan *insert(kiln_plan_cache *cache, const key_bytes *key, kiln_plan *plan)
+static kiln_cached_plan *insert(kiln_plan_cache *cache, const cache_key *key, kiln_plan *plan)
 {
     kiln_cached_plan *evicted = NULL;
     pthread_mutex_lock(&cache->mutex);
@@ -216,8 +219,11 @@ static kiln_cached_plan *insert(kiln_plan_cache *cache, const key_bytes *key, ki
         entry = &cache->entries[cache->used++];
     if (entry) {
         entry->plan = plan;
-        entry->key_size = key->size;
-        memcpy(entry->key, key->bytes, key->size);
+        entry->device = key->device;
+        entry->options_hash = key->options_hash;
+        strcpy(entry->operator_name, key->operator_name);
+        entry->size = key->size;
+        memcpy(entry->descriptor, key->descriptor, key->size);
         atomic_store_explicit(&entry->hash, key->hash, memory_order_relaxed);
         atomic_store_explicit(&entry->touched, true, memory_order_relaxed);
         atomic_store_explicit(&entry->references, 2, memory_order_release); /* the slot's and the caller's */
@@ -238,7 +244,7 @@ static bool is_under_way(const kiln_plan_cache *cache, uint64_t hash)
 }
 
 /* Waits until nobody makes the key, then finds it or announces `mine`. */
-static kiln_cached_plan *find_or_announce(kiln_plan_cache *cache, const key_bytes *key, building *mine)
+static kiln_cached_plan *find_or_announce(kiln_plan_cache *cache, const cache_key *key, building *mine)
 {
     pthread_mutex_lock(&cache->mutex);
     for (;;) {
@@ -292,7 +298,7 @@ static void check_process(kiln_plan_cache *cache)
 kiln_status kiln_plan_find(kiln_runtime *runtime, const kiln_plan_key *key, kiln_plan **plan, kiln_cached_plan **pin)
 {
     kiln_plan_cache *cache = runtime->plans;
-    key_bytes made;
+    cache_key made;
     *pin = NULL;
     if (!make_key(key, &made))
         return build(runtime, key, plan);

@@ -335,7 +335,7 @@ static __attribute__((noinline)) kiln_status run_observed(kiln_plan *plan, kiln_
 static inline kiln_status check_run(const kiln_plan *plan, const kiln_args_head *arguments, bool *empty)
 {
     if (plan->known)
-        return plan->known->check(plan->descriptor, plan->home, arguments, empty);
+        return plan->known->check(plan->descriptor, plan->prepared, plan->home, arguments, empty);
     if (arguments->struct_size < sizeof *arguments || (arguments->tensor_count && !arguments->tensors) ||
         arguments->tensor_count > KILN_MAX_TENSORS)
         return kiln_fail(KILN_INVALID, "%s: arguments of %u bytes with %u tensors; at least %zu bytes and at most %d tensors",
@@ -357,7 +357,10 @@ kiln_status kiln_plan_run(kiln_plan *plan, kiln_stream *stream, const kiln_args_
         return status;
     if (kiln_tracing(plan->runtime) || plan->runs_recorded_as >= 0)
         return run_observed(plan, stream, arguments);
-    return run_somehow(plan, stream, arguments);
+    if (stream || !plan->direct)
+        return run_somehow(plan, stream, arguments);
+    kiln_run_context context = {.struct_size = sizeof context};
+    return plan->table.run(plan->native, &context, arguments);
 }
 
 kiln_status kiln_plan_run_part(kiln_plan *plan, int64_t part, int64_t parts, const kiln_args_head *arguments)

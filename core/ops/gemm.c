@@ -370,9 +370,92 @@ static kiln_status check_factors(const kiln_gemm_desc *desc, const kiln_args_hea
     return KILN_OK;
 }
 
-static bool dimension_fits(int64_t actual, int64_t planned, uint32_t dynamic)
+/* ---- The common case at a few nanoseconds: plain matrices in host memory, so small that no product can overflow. ---- */
+
+/* What is known of such a matrix before the run. */
+typedef struct plain_expectation {
+    uint64_t type_and_rank; /* as the two fields lie in the tensor */
+    uint64_t size;
+    uint64_t misaligned; /* address bits that must be zero */
+} plain_expectation;
+
+typedef struct gemm_prepared {
+    bool possible;
+    plain_expectation a, b, d;
+} gemm_prepared;
+
+enum { PLAIN_BITS = 28 }; /* sizes up to 2^28, strides up to 2^29 */
+
+static plain_expectation expect_plain(uint32_t type, uint32_t alignment)
+{
+    plain_expectation expected = {.size = (uint64_t)kiln_type_bits(type) / 8, .misaligned = alignment ? alignment - 1 : 0};
+    uint32_t fields[2] = {type, 2};
+    memcpy(&expected.type_and_rank, fields, sizeof fields);
+    return expected;
+}
+
+_Static_assert(offsetof(kiln_tensor, rank) == offsetof(kiln_tensor, type) + 4, "type and rank are read as one word");
+_Static_assert(offsetof(kiln_tensor, flags) == offsetof(kiln_tensor, layout) + 4, "layout and flags are read as one word");
+_Static_assert(sizeof(gemm_prepared) <= KILN_OPERATOR_PREPARED, "what is prepared must fit the plan");
+
+static void gemm_prepare(const void *descriptor, kiln_device *home, void *memory)
+{
+    const kiln_gemm_desc *desc = descriptor;
+    gemm_prepared *prepared = memory;
+    prepared->a = expect_plain(desc->a_type, desc->a_alignment);
+    prepared->b = expect_plain(desc->b_type, desc->b_alignment);
+    prepared->d = expect_plain(desc->d_type, desc->d_alignment);
+    prepared->possible = kiln_device_is_host(home) && desc->batch == 1 && desc->epilogue_count == 0 && prepared->a.size &&
+                         prepared->b.size && prepared->d.size &&
+                         !(desc->head.flags & (KILN_GEMM_PACKED_A | KILN_GEMM_PACKED_B));
+}
+
+/* The bits that are not as they must be; 0 when the tensor is such a matrix and as expected. A value that must be less than
+ * a power of two and not negative is shifted down by it: what remains is wrong. */
+static inline uint64_t not_plain(const kiln_tensor *tensor, const plain_expectation *expected, int64_t rows, int64_t columns,
+                                 uint64_t *begin, uint64_t *end)
+{
+    uint64_t type_and_rank, layout_and_flags, stride = (uint64_t)tensor->strides[0] * expected->size;
+    memcpy(&type_and_rank, &tensor->type, sizeof type_and_rank);
+    memcpy(&layout_and_flags, &tensor->layout, sizeof layout_and_flags);
+    uint64_t address = (uint64_t)(uintptr_t)tensor->data;
+    *begin = address + (uint64_t)tensor->byte_offset;
+    *end = *begin + (uint64_t)(rows - 1) * stride + (uint64_t)columns * expected->size;
+    return (type_and_rank ^ expected->type_and_rank) | layout_and_flags | tensor->reserved[0] | tensor->reserved[1] |
+           (uint64_t)(uintptr_t)tensor->buffer | (uint64_t)(tensor->shape[0] ^ rows) | (uint64_t)(tensor->shape[1] ^ columns) |
+           (uint64_t)(tensor->strides[1] ^ 1) | ((*begin | stride) & expected->misaligned) |
+           ((uint64_t)(tensor->strides[0] - columns) >> PLAIN_BITS) | (((uint64_t)tensor->byte_offset | (address - 1)) >> 62);
+}
+
+static inline bool fits(int64_t actual, int64_t planned, uint32_t dynamic)
 {
     return dynamic ? actual <= planned : actual == planned;
+}
+
+static inline bool is_plain_run(const kiln_gemm_desc *desc, const gemm_prepared *prepared, const kiln_args_head *head)
+{
+    if (!prepared->possible || head->struct_size != sizeof(kiln_gemm_args) || head->tensor_count - 4 > KILN_GEMM_SLOTS - 4 ||
+        !head->tensors || ((const kiln_gemm_args *)head)->beta != 0)
+        return false;
+    const uint32_t flags = desc->head.flags;
+    const kiln_tensor *a = &head->tensors[KILN_GEMM_A], *b = &head->tensors[KILN_GEMM_B], *d = &head->tensors[KILN_GEMM_D];
+    bool transpose_a = flags & KILN_GEMM_TRANSPOSE_A, transpose_b = flags & KILN_GEMM_TRANSPOSE_B;
+    int64_t m = d->shape[0], n = d->shape[1], k = a->shape[!transpose_a];
+    if (!fits(m, desc->m, flags & KILN_GEMM_DYNAMIC_M) || !fits(n, desc->n, flags & KILN_GEMM_DYNAMIC_N) ||
+        !fits(k, desc->k, flags & KILN_GEMM_DYNAMIC_K))
+        return false;
+    /* One branch per matrix: a single one at the end would keep everything in registers until then, of which there are not
+     * enough. */
+    uint64_t a_begin, a_end, b_begin, b_end, d_begin, d_end;
+    if ((uint64_t)((m - 1) | (n - 1) | (k - 1)) >> PLAIN_BITS || not_plain(d, &prepared->d, m, n, &d_begin, &d_end))
+        return false;
+    if (not_plain(a, &prepared->a, transpose_a ? k : m, transpose_a ? m : k, &a_begin, &a_end) ||
+        (d_begin < a_end && a_begin < d_end))
+        return false;
+    if (not_plain(b, &prepared->b, transpose_b ? n : k, transpose_b ? k : n, &b_begin, &b_end) ||
+        (d_begin < b_end && b_begin < d_end))
+        return false;
+    return true;
 }
 
 static __attribute__((cold, noinline)) kiln_status wrong_dimensions(const kiln_gemm_desc *desc, int64_t batch, int64_t m, int64_t n,
@@ -385,9 +468,8 @@ static __attribute__((cold, noinline)) kiln_status wrong_dimensions(const kiln_g
                      (long long)desc->k, (long long)desc->batch);
 }
 
-static kiln_status gemm_check(const void *descriptor, kiln_device *home, const kiln_args_head *head, bool *empty)
+static __attribute__((noinline)) kiln_status check_closely(const kiln_gemm_desc *desc, kiln_device *home, const kiln_args_head *head, bool *empty)
 {
-    const kiln_gemm_desc *desc = descriptor;
     const uint32_t flags = desc->head.flags;
     kiln_status status = check_factors(desc, head);
     if (status != KILN_OK)
@@ -400,9 +482,9 @@ static kiln_status gemm_check(const void *descriptor, kiln_device *home, const k
         return wrong_shape(KILN_GEMM_A, a, transpose_a ? desc->k : desc->m, transpose_a ? desc->m : desc->k);
     int64_t batch = d->rank == 3 ? d->shape[0] : 1, m = d->shape[d->rank - 2], n = d->shape[d->rank - 1];
     int64_t k = a->shape[transpose_a ? a->rank - 2 : a->rank - 1];
-    if (!dimension_fits(m, desc->m, flags & KILN_GEMM_DYNAMIC_M) || !dimension_fits(n, desc->n, flags & KILN_GEMM_DYNAMIC_N) ||
-        !dimension_fits(k, desc->k, flags & KILN_GEMM_DYNAMIC_K) ||
-        !dimension_fits(batch, desc->batch, flags & KILN_GEMM_DYNAMIC_BATCH) || (m | n | k | batch) < 0)
+    if (!fits(m, desc->m, flags & KILN_GEMM_DYNAMIC_M) || !fits(n, desc->n, flags & KILN_GEMM_DYNAMIC_N) ||
+        !fits(k, desc->k, flags & KILN_GEMM_DYNAMIC_K) ||
+        !fits(batch, desc->batch, flags & KILN_GEMM_DYNAMIC_BATCH) || (m | n | k | batch) < 0)
         return wrong_dimensions(desc, batch, m, n, k);
     *empty = m == 0 || n == 0 || batch == 0;
     if (*empty)
@@ -440,6 +522,12 @@ static kiln_status gemm_check(const void *descriptor, kiln_device *home, const k
             return overlap(KILN_GEMM_C);
     }
     return desc->epilogue_count ? check_epilogues(desc, home, head, batch, m, n, &d_range) : KILN_OK;
+}
+
+static kiln_status gemm_check(const void *descriptor, const void *prepared, kiln_device *home, const kiln_args_head *head,
+                              bool *empty)
+{
+    return is_plain_run(descriptor, prepared, head) ? KILN_OK : check_closely(descriptor, home, head, empty);
 }
 
 static kiln_status gemm_check_packed(const void *descriptor, uint32_t operand, const kiln_tensor *strided,
@@ -485,6 +573,7 @@ const kiln_operator kiln_gemm_operator = {
     .canonicalise = gemm_canonicalise,
     .principal_type = gemm_principal_type,
     .outputs = gemm_outputs,
+    .prepare = gemm_prepare,
     .check = gemm_check,
     .check_packed = gemm_check_packed,
     .describe = gemm_describe_text,

@@ -6,6 +6,8 @@
 
 #include "core/device.h"
 
+enum { KILN_OPERATOR_PREPARED = 128 };
+
 typedef struct kiln_operator {
     const char *name;
     size_t descriptor_size;
@@ -19,9 +21,13 @@ typedef struct kiln_operator {
     /* Tensor slots that a run writes. */
     uint64_t (*outputs)(const void *descriptor);
 
-    /* Refuses arguments that can be seen to be wrong; sets *empty when there is nothing to do. `home` is where the tensors
-     * must live. */
-    kiln_status (*check)(const void *descriptor, kiln_device *home, const kiln_args_head *arguments, bool *empty);
+    /* Works out, once per plan, what makes checks fast: up to KILN_OPERATOR_PREPARED bytes. `home` is where the tensors must
+     * live. */
+    void (*prepare)(const void *descriptor, kiln_device *home, void *prepared);
+
+    /* Refuses arguments that can be seen to be wrong; sets *empty when there is nothing to do. */
+    kiln_status (*check)(const void *descriptor, const void *prepared, kiln_device *home, const kiln_args_head *arguments,
+                         bool *empty);
 
     /* Refuses a source or packed tensor that does not fit the operand. */
     kiln_status (*check_packed)(const void *descriptor, uint32_t operand, const kiln_tensor *strided,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layer of environment variables: KILN_THREADS_COUNT gives threads.count,
- * KILN_OPTIONS_NPU_CORES gives options.npu.cores. */
+ * KILN_OPTIONS_ACME_CORES gives options.acme.cores. */
 #define _GNU_SOURCE /* open_memstream */
 #include "core/profile/internal.h"
 

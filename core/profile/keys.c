@@ -34,7 +34,7 @@ const kiln_key kiln_keys[] = {
      "`default` says what an operator's own entry does not"},
     {"devices.default", KILN_KEY_DEVICE, 0, 0, NULL, "host",
      "device where tensors are placed when nothing else is said: host, or PLUGIN:INDEX such as "
-     "npu:0"},
+     "acme:0"},
     {"options", KILN_KEY_OPTIONS, 0, 0, NULL, NULL,
      "per plugin, the options that it declares; `kiln info` lists them"},
     {"staging.policy", KILN_KEY_CHOICE, 0, 0, "deny|allow", "deny",
@@ -164,7 +164,7 @@ static bool check_device(const char *path, const kiln_yaml_node *node, kiln_yaml
         return false;
     return is_device_name(text) ||
            kiln_yaml_fail(error, node,
-                          "%s: expected host or PLUGIN:INDEX such as npu:0, found '%.80s'", path,
+                          "%s: expected host or PLUGIN:INDEX such as acme:0, found '%.80s'", path,
                           text);
 }
 

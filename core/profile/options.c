@@ -58,9 +58,10 @@ static kiln_status add_default(kiln_profile *profile, const kiln_plugin *plugin,
     snprintf(name, sizeof name, "default of %s", path);
     const char *text =
         option->default_value && *option->default_value ? option->default_value : "''";
-    if (kiln_profile_apply_text(profile, path, name, text, "built-in") != KILN_OK)
+    kiln_status status = kiln_profile_apply_text(profile, path, name, text, "built-in");
+    if (status == KILN_PARSE)
         return kiln_fail(KILN_PLUGIN, "plugin %s: %s", plugin->name, kiln_last_error());
-    return KILN_OK;
+    return status;
 }
 
 static kiln_status check_declaration(const kiln_plugin *plugin, const kiln_option *option)
@@ -109,6 +110,9 @@ static kiln_status refuse_unknown(const kiln_profile *profile, const kiln_plugin
 kiln_status kiln_profile_plugin_options(kiln_profile *profile, const kiln_plugin *plugin,
                                         kiln_option_value *values)
 {
+    if (plugin->option_count && !plugin->options)
+        return kiln_fail(KILN_PLUGIN, "plugin %s declares %llu options but no array of them",
+                         plugin->name, (unsigned long long)plugin->option_count);
     if (plugin->option_count > MAX_OPTIONS)
         return kiln_fail(KILN_PLUGIN, "plugin %s declares %llu options; at most %d are allowed",
                          plugin->name, (unsigned long long)plugin->option_count, MAX_OPTIONS);

@@ -60,15 +60,18 @@ kiln_status kiln_profile_parse(kiln_profile *profile, const char *name, const ch
 
 /* ---- Text of a value ---- */
 
-/* Whether a scalar needs no quotes to be read back as itself. */
+/* Whether a scalar needs no quotes to be read back as itself. Every number must pass: quotes would
+ * make it text. */
 static bool is_plain(const char *text)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    if (!*text || strcmp(text, "null") == 0 || !(*text == '/' || strchr(letters, *text)))
+    size_t sign = strspn(text, "+-."); /* "-3", ".5", but neither "-" nor "---" */
+    if (sign > 2 || (*text != '/' && (!text[sign] || !strchr(letters, text[sign]))) ||
+        strcmp(text, "null") == 0)
         return false;
     for (const char *c = text; *c; c++)
         if (!strchr(letters, *c) && !strchr("_./+-", *c) &&
-            !(*c == ':' && c[1] && strchr(letters, c[1])))
+            !((*c == ':' || *c == ' ') && c[1] && strchr(letters, c[1])))
             return false;
     return true;
 }

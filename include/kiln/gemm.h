@@ -156,21 +156,20 @@ static inline uint32_t kiln_tensor_alignment(const kiln_tensor *tensor)
 
 static inline int64_t kiln_round_up_pow2(int64_t value)
 {
-    int64_t power = 1;
-    while (power < value)
-        power *= 2;
-    return power;
+    uint64_t bits = value > 1 ? (uint64_t)value - 1 : 0;
+    for (int shift = 1; shift < 64; shift *= 2)
+        bits |= bits >> shift;
+    return (int64_t)(bits + 1);
 }
 
-/* Fills a zeroed descriptor from tensors (c may be NULL) and flags. M is made dynamic with its next power of two as maximum, so
- * that calls with many values of M share few plans. Add epilogues afterwards. */
-static inline void kiln_gemm_describe(kiln_gemm_desc *desc, uint32_t flags, const kiln_tensor *a, const kiln_tensor *b,
-                                      const kiln_tensor *c, const kiln_tensor *d)
+/* The part of kiln_gemm_describe before the epilogues, whose struct_size ends there: what is missing counts as zero. */
+static inline void kiln_gemm_describe_plain(kiln_gemm_desc *desc, uint32_t flags, const kiln_tensor *a, const kiln_tensor *b,
+                                            const kiln_tensor *c, const kiln_tensor *d)
 {
     uint32_t last = d->rank ? d->rank - 1 : 0, row = last ? last - 1 : 0;
     uint32_t a_last = a->rank ? a->rank - 1 : 0, a_row = a_last ? a_last - 1 : 0;
-    memset(desc, 0, sizeof *desc);
-    desc->head.struct_size = sizeof *desc;
+    memset(desc, 0, offsetof(kiln_gemm_desc, epilogues));
+    desc->head.struct_size = (uint32_t)offsetof(kiln_gemm_desc, epilogues);
     desc->head.flags = flags | KILN_GEMM_DYNAMIC_M;
     desc->m = kiln_round_up_pow2(d->shape[row]);
     desc->n = d->shape[last];
@@ -190,6 +189,16 @@ static inline void kiln_gemm_describe(kiln_gemm_desc *desc, uint32_t flags, cons
     desc->d_alignment = kiln_tensor_alignment(d);
 }
 
+/* Fills a descriptor from tensors (c may be NULL) and flags. M is made dynamic with its next power of two as maximum, so that
+ * calls with many values of M share few plans. Add epilogues afterwards. */
+static inline void kiln_gemm_describe(kiln_gemm_desc *desc, uint32_t flags, const kiln_tensor *a, const kiln_tensor *b,
+                                      const kiln_tensor *c, const kiln_tensor *d)
+{
+    kiln_gemm_describe_plain(desc, flags, a, b, c, d);
+    memset(desc->epilogues, 0, sizeof desc->epilogues);
+    desc->head.struct_size = sizeof *desc;
+}
+
 /* D = alpha op(A) op(B) + beta C in one call: plans through the cache, then runs. `flags` are the transposes. c may be NULL
  * when beta is 0. Streams, errors and threads as kiln_plan_run. For epilogues, fill a descriptor and use kiln_call or a
  * held plan. */
@@ -198,7 +207,7 @@ static inline kiln_status kiln_gemm(kiln_runtime *runtime, kiln_stream *stream, 
                                     const kiln_tensor *d)
 {
     kiln_gemm_desc desc;
-    kiln_gemm_describe(&desc, flags, a, b, c, d);
+    kiln_gemm_describe_plain(&desc, flags, a, b, c, d);
     kiln_tensor tensors[4];
     tensors[KILN_GEMM_A] = *a;
     tensors[KILN_GEMM_B] = *b;

@@ -96,7 +96,7 @@ static inline int64_t kiln_type_row_bytes(uint32_t type, int64_t count)
     return bits >= 8 ? count * (bits / 8) : (count * bits + 7) / 8;
 }
 
-/* Conversion flags. Without KILN_SATURATE, finite values beyond the largest become Inf (f16, bf16, e5m2) or NaN (e4m3).
+/* Conversion flags. Without KILN_SATURATE, finite values beyond the largest become Inf (f32, f16, bf16, e5m2) or NaN (e4m3).
  * Integers and e2m1 always saturate, having nothing else; NaN becomes integer 0 and e2m1 +0. */
 enum { KILN_SATURATE = 1 };
 
@@ -336,7 +336,8 @@ static inline void kiln_store_f64(uint32_t type, void *row, int64_t index, doubl
         break;
     }
     case KILN_F32: {
-        KILN_STORE(float, value);
+        bool clamp = (flags & KILN_SATURATE) && isfinite(value) && fabs(value) > 0x1.fffffep127;
+        KILN_STORE(float, clamp ? copysign(0x1.fffffep127, value) : value);
         break;
     }
     case KILN_F16: {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread of a device and the queues that it serves. */
+#define _GNU_SOURCE /* pthread_sigmask */
 #include "event.h"
 
 #include <fenv.h>
@@ -186,6 +187,8 @@ static int start_thread(struct npu_device *device)
 int npu_device_open(struct npu_system *system, const struct npu_config *config,
                     struct npu_device **device, char *error, size_t size)
 {
+    if (npu_config_check(config, error, size))
+        return NPU_INVALID;
     struct npu_device *opened = calloc(1, sizeof *opened);
     if (!opened) {
         snprintf(error, size, "no host memory for a device");

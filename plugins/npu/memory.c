@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Global memory: pages and first-fit allocation. */
-#ifndef _DEFAULT_SOURCE
-#define _DEFAULT_SOURCE 1 /* MAP_ANONYMOUS */
-#endif
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "memory.h"
 
 #include <stdio.h>
@@ -101,15 +99,15 @@ int npu_global_alloc(struct npu_global *global, int64_t bytes, int64_t alignment
     int result = -1;
     size_t index = 0;
     pthread_mutex_lock(&global->lock);
-    if (alignment < global->alignment)
-        alignment = global->alignment;
-    if (bytes < 0 || (alignment & (alignment - 1))) {
+    if (bytes < 0 || alignment < 0 || (alignment & (alignment - 1))) {
         snprintf(error, size, "cannot allocate %lld bytes aligned to %lld: the size must not be "
                  "negative and the alignment a power of two", (long long)bytes,
                  (long long)alignment);
     } else if (!make_room(global)) {
         snprintf(error, size, "no host memory for the list of allocations");
     } else {
+        if (alignment < global->alignment)
+            alignment = global->alignment;
         /* One byte at least, so that addresses of empty allocations differ. */
         int64_t begin =
             bytes > global->size || alignment > global->size

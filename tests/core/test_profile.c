@@ -183,14 +183,14 @@ static void every_key(void **state)
         {"description", "\"says \\\"all\\\"\""},
         {"match", "[a, b:c]"},
         {"plugins", "[npu, \"*\"]"},
-        {"plugin_path", "[/opt/kiln, \"a b\"]"},
+        {"plugin_path", "[/opt/kiln, a b]"},
         {"operators.acme.sort/2", "[acme]"},
         {"operators.default", "{deny: [npu]}"},
         {"devices.default", "npu:1"},
         {"options.npu.cores", "2"},
-        {"options.npu.label", "\"x y\""},
+        {"options.npu.label", "x y"},
         {"staging.policy", "allow"},
-        {"staging.pool_bytes", "\"1 GiB\""},
+        {"staging.pool_bytes", "1 GiB"},
         {"threads.count", "3"},
         {"threads.spin_us", "0"},
         {"threads.affinity", "true"},
@@ -221,13 +221,13 @@ static void every_key(void **state)
 static void listed_values_read_back(void **state)
 {
     (void)state;
-    kiln_profile *profile =
-        load_text("schema: 1\n"
-                  "name: \"tab\\there, quote ' \\\" \\\\ é\"\n"
-                  "description: 'null'\n"
-                  "match: ['*', '- a', '#', ': ', 'a:', '{}', ' ', '~', 'é']\n"
-                  "operators: {kiln.gemm/1: {backends: [a], types: {f16: [], i8: [b]}}}\n"
-                  "options: {p: {k: '  ', l: yes, m: -1, n: 0.5}}\n");
+    kiln_profile *profile = load_text(
+        "schema: 1\n"
+        "name: \"tab\\there, quote ' \\\" \\\\ é\"\n"
+        "description: 'null'\n"
+        "match: ['*', '- a', '#', ': ', 'a:', '{}', ' ', '~', 'é']\n"
+        "operators: {kiln.gemm/1: {backends: [a], types: {f16: [], i8: [b]}}}\n"
+        "options: {p: {k: '  ', l: yes, m: -1, n: .5, o: '-', p: '...', q: '1:2', r: '+-1'}}\n");
     kiln_setting settings[32];
     int64_t count = kiln_profile_setting_count(profile);
     assert_true(count <= (int64_t)COUNT(settings));
@@ -409,9 +409,9 @@ static void located_errors(void **state)
         {"schema: 1\ntuning: {file: [a]}",
          "profile_text:2:16: tuning.file: expected text, found a list"},
         {"schema: 1\ndevices: {default: npu}", "profile_text:2:20: devices.default: expected host "
-                                               "or PLUGIN:INDEX such as npu:0, found 'npu'"},
+                                               "or PLUGIN:INDEX such as acme:0, found 'npu'"},
         {"schema: 1\ndevices: {default: npu:x}",
-         "profile_text:2:20: devices.default: expected host or PLUGIN:INDEX such as npu:0, found "
+         "profile_text:2:20: devices.default: expected host or PLUGIN:INDEX such as acme:0, found "
          "'npu:x'"},
         {"schema: 1\nplugins: ref",
          "profile_text:2:10: plugins: expected a list such as [a, b], found 'ref'"},
@@ -618,7 +618,7 @@ static void wrong_variables(void **state)
         {"KILN_LOG_LEVEL=loud", "KILN_LOG_LEVEL:1:1: log.level: expected one of error, warning, "
                                 "info, debug, found 'loud'"},
         {"KILN_DEVICES_DEFAULT=cpu", "KILN_DEVICES_DEFAULT:1:1: devices.default: expected host or "
-                                     "PLUGIN:INDEX such as npu:0, found 'cpu'"},
+                                     "PLUGIN:INDEX such as acme:0, found 'cpu'"},
         {"KILN_OPERATORS_GEMM=[ref]", "KILN_OPERATORS_GEMM:1:1: operators: 'gemm' is not an "
                                       "operator's name; write NAME/VERSION, such as kiln.gemm/1, "
                                       "or default"},
@@ -951,6 +951,16 @@ static void wrong_declarations(void **state)
         assert_string_equal(kiln_last_error(), cases[i].sentence);
         kiln_profile_free(profile);
     }
+    kiln_plugin absent = {.struct_size = sizeof absent, .name = "bad", .option_count = 3};
+    kiln_profile *empty = load_text("schema: 1");
+    assert_int_equal(kiln_profile_plugin_options(empty, &absent, NULL), KILN_PLUGIN);
+    assert_string_equal(kiln_last_error(), "plugin bad declares 3 options but no array of them");
+    absent.options = acme_options;
+    absent.option_count = 1000;
+    assert_int_equal(kiln_profile_plugin_options(empty, &absent, NULL), KILN_PLUGIN);
+    assert_string_equal(kiln_last_error(),
+                        "plugin bad declares 1000 options; at most 256 are allowed");
+    kiln_profile_free(empty);
     kiln_plugin none = {.struct_size = sizeof none, .name = "none"};
     kiln_profile *profile = load_text("schema: 1\noptions: {none: {a: 1}}");
     assert_int_equal(kiln_profile_plugin_options(profile, &none, NULL), KILN_PARSE);

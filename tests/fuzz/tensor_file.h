@@ -8,8 +8,8 @@
 #include "tools/io/digest.h"
 #include "tools/io/tensor_file.h"
 
-/* Opens the bytes as a file of that name, reads every element of every tensor that can be had, and stops the program where a
- * promise of the interface is broken. Returns 0. */
+/* Opens the bytes as a file of that name, reads every element of every tensor that can be had, and
+ * stops the program where a promise of the interface is broken. Returns 0. */
 static inline int read_all_tensors(const char *name, const uint8_t *bytes, size_t size)
 {
     tensor_file *file = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of tensor files share: a folder of their own, files as bytes, random tensors. */
+/* What the tests of tensor files share: a folder of their own, files as bytes, comparisons. */
 #ifndef KILN_TESTS_TOOLS_IO_FIXTURE_H
 #define KILN_TESTS_TOOLS_IO_FIXTURE_H
 
@@ -19,6 +19,8 @@
 #include "tools/io/tensor_file.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+static const char *const suffixes[] = {"npy", "npz", "safetensors"};
 
 static char folder[] = "/tmp/kiln-test-io-XXXXXX";
 
@@ -121,7 +123,8 @@ static inline void assert_same_tensor(const kiln_tensor *left, const kiln_tensor
     assert_int_equal(left->type, right->type);
     assert_int_equal(left->rank, right->rank);
     assert_memory_equal(left->shape, right->shape, left->rank * sizeof left->shape[0]);
-    uint8_t *left_bytes = elements_of(left, &left_size), *right_bytes = elements_of(right, &right_size);
+    uint8_t *left_bytes = elements_of(left, &left_size),
+            *right_bytes = elements_of(right, &right_size);
     assert_int_equal(left_size, right_size);
     assert_memory_equal(left_bytes, right_bytes, left_size);
     free(left_bytes);

@@ -253,7 +253,7 @@ static zip_int64_t serve_source(void *context, void *data, zip_uint64_t size,
 static kiln_status fail_write(io_error *error, const char *path, zip_error_t *cause)
 {
     return io_fail(error, zip_error_code_zip(cause) == ZIP_ER_MEMORY ? KILN_NO_MEMORY : KILN_IO,
-                   "%s: could not be written, and is as it was: %s", path,
+                   "%s: could not be written, nothing was changed: %s", path,
                    zip_error_strerror(cause));
 }
 

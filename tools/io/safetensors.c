@@ -77,12 +77,13 @@ static kiln_status parse_value(struct header *header, size_t limit, json_t **val
     json_error_t cause;
     *value = json_loadb(header->at, left < limit ? left : limit,
                         JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES, &cause);
-    if (!*value)
+    if (!*value) {
+        bool cut = left > limit && json_error_code(&cause) == json_error_premature_end_of_input;
+        if (!cause.text[0]) /* nothing is wrong with the text */
+            return io_fail_memory(header->error, header->file->path);
         return malformed(header, header->at + cause.position,
-                         left > limit &&
-                                 json_error_code(&cause) == json_error_premature_end_of_input
-                             ? "a member longer than 65536 bytes"
-                             : cause.text);
+                         cut ? "a member longer than 65536 bytes" : cause.text);
+    }
     header->at += cause.position;
     return KILN_OK;
 }

@@ -26,21 +26,23 @@ typedef struct io_error {
 
 typedef struct tensor_file tensor_file;
 
-/* One tensor of a file. */
+/* One tensor of a file. Under a refusal, which leaves the other tensors as good as they are,
+ * `tensor` and `bytes` are zero. */
 typedef struct tensor_entry {
-    const char *name; /* UTF-8; "" for the tensor of an .npy file */
-    const char
-        *refusal; /* why Kiln cannot read this one, the others being unaffected; NULL when it can */
-    kiln_tensor tensor; /* type, rank, shape, strides; all zero under a refusal. `data` is set by
-                           tensor_file_get() */
-    int64_t bytes;      /* of its elements; 0 under a refusal */
+    const char *name;    /* UTF-8; "" for the tensor of an .npy file */
+    const char *refusal; /* why Kiln cannot read this one; NULL when it can */
+    kiln_tensor tensor;  /* type, rank, shape, strides; `data` is set by tensor_file_get() */
+    int64_t bytes;       /* of the elements */
 } tensor_entry;
 
-/* Opens a file and checks all that it declares against what it holds, reading no elements. .npy and
- * .safetensors are mapped, read-only; .npz members are read one by one when they are asked for. A
- * file that another program shortens while it is mapped raises SIGBUS in its reader, as with any
- * mapping. NOT_FOUND, PERMISSION or IO: the system's refusal. INVALID: no known suffix. PARSE:
- * malformed, with the byte offset or the name of the member. */
+/* Opens a file and checks all that it declares against what it holds, reading no elements. The file
+ * is mapped, read-only. The tensors of .npy and .safetensors are views of the mapping; a member of
+ * .npz is read into memory when it is asked for, at its full size, which a deflated one reaches
+ * from as little as 1/1032 of it. A file that another program shortens while it is open raises
+ * SIGBUS in its reader, as with any mapping.
+ *
+ * NOT_FOUND, PERMISSION or IO: the system's refusal. INVALID: no known suffix. PARSE: malformed,
+ * with the byte offset or the name of the member. */
 kiln_status tensor_file_open(const char *path, tensor_file **file, io_error *error);
 
 /* The same for `size` bytes in memory, which must stay unchanged until the file is closed; `name`
@@ -59,8 +61,10 @@ const tensor_entry *tensor_file_at(const tensor_file *file, int64_t index);
 /* A view of the tensor `name`; NULL asks for the only one of a file that has one. Its memory
  * belongs to the file and must not be written: it may be a read-only mapping. It may be unaligned
  * for its type (.safetensors), and it is column-major, by its strides, when an .npy array was saved
- * in Fortran order. NOT_FOUND: no such name. UNSUPPORTED: the entry's refusal. PARSE: a compressed
- * member is damaged. NO_MEMORY, IO. */
+ * in Fortran order.
+ *
+ * NOT_FOUND: no such name. UNSUPPORTED: the entry's refusal. PARSE: a member of .npz is damaged.
+ * NO_MEMORY. */
 kiln_status tensor_file_get(tensor_file *file, const char *name, kiln_tensor *tensor,
                             io_error *error);
 
@@ -70,14 +74,28 @@ typedef struct tensor_output {
     kiln_tensor tensor;
 } tensor_output;
 
-/* Writes `count` tensors of host memory, in any strides, as row-major data: one to .npy, any number
- * to .npz (stored uncompressed) and .safetensors. The same tensors give the same bytes at any time.
+/* Writes `count` tensors of host memory, in any strides, as row-major data: one to .npy, one or
+ * more to .npz (stored uncompressed), any number to .safetensors. The same tensors give the same
+ * bytes at any time.
+ *
  * The file appears whole or not at all: it is written under a temporary name in the same folder,
  * synced, and renamed over `path`, whose permissions it keeps; on failure the temporary is removed
- * and an old file is left as it was. A symbolic link is followed. INVALID: suffix, names, or a
- * tensor that is not plain host memory. UNSUPPORTED: the format has no such element type.
- * PERMISSION or IO: the system's refusal, disk full among them. */
+ * and an old file is left as it was. A symbolic link is followed. Tensors may be views of
+ * the file that is replaced.
+ *
+ * INVALID: suffix, names, or a tensor that is not plain host memory. UNSUPPORTED: the format has no
+ * such element type. CAPACITY: too many tensors for one header. PERMISSION or IO: the system's
+ * refusal, disk full among them. NO_MEMORY. */
 kiln_status tensor_file_write(const char *path, const tensor_output *outputs, int64_t count,
                               io_error *error);
+
+/* The same in two steps, for several files that are to change together: all are prepared, under
+ * temporary names, and then each is given its name, which seldom fails. Both commit and discard
+ * release `pending`; discard accepts NULL. A failed commit discards. */
+typedef struct tensor_pending tensor_pending;
+kiln_status tensor_file_prepare(const char *path, const tensor_output *outputs, int64_t count,
+                                tensor_pending **pending, io_error *error);
+kiln_status tensor_pending_commit(tensor_pending *pending, io_error *error);
+void tensor_pending_discard(tensor_pending *pending);
 
 #endif

@@ -82,59 +82,63 @@ kiln_status io_write_elements(const char *path, FILE *stream, const kiln_tensor 
 
 /* ---- Where ---- */
 
-/* Where the file really goes, and under which name until it is whole. */
-struct place {
-    char *target, *folder, *temporary;
+struct tensor_pending {
+    char *path;   /* as given, for messages */
+    char *target; /* where the file really goes */
+    char *folder, *temporary;
     int mode; /* permissions of the file that is replaced; -1: none is */
 };
 
-static void release_place(struct place *place)
+static void release(tensor_pending *pending)
 {
-    free(place->target);
-    free(place->folder);
-    free(place->temporary);
+    free(pending->path);
+    free(pending->target);
+    free(pending->folder);
+    free(pending->temporary);
+    free(pending);
 }
 
-static kiln_status find_place(const char *path, struct place *place, io_error *error)
+static kiln_status find_place(const char *path, tensor_pending *pending, io_error *error)
 {
     struct stat about;
     bool link = lstat(path, &about) == 0 && S_ISLNK(about.st_mode);
-    place->mode = -1;
-    place->target = link ? realpath(path, NULL) : strdup(path);
-    if (!place->target)
+    pending->mode = -1;
+    pending->target = link ? realpath(path, NULL) : strdup(path);
+    if (!pending->target)
         return io_fail_system(error, errno, "%s: cannot be written: where the link leads", path);
-    if (stat(place->target, &about) == 0) {
+    if (stat(pending->target, &about) == 0) {
         if (!S_ISREG(about.st_mode))
             return io_fail(error, KILN_INVALID, "%s: is not a regular file: give the name of one",
                            path);
-        place->mode = about.st_mode & 07777;
+        pending->mode = about.st_mode & 07777;
     }
-    const char *slash = strrchr(place->target, '/');
-    place->folder =
-        slash ? strndup(place->target, (size_t)(slash - place->target) + 1) : strdup("./");
-    return place->folder ? KILN_OK : io_fail_memory(error, path);
+    const char *slash = strrchr(pending->target, '/');
+    pending->folder =
+        slash ? strndup(pending->target, (size_t)(slash - pending->target) + 1) : strdup("./");
+    return pending->folder ? KILN_OK : io_fail_memory(error, path);
 }
 
 /* Makes the temporary, empty. The mode of a new file follows the umask, which mkstemp() would not.
  */
-static kiln_status make_temporary(const char *path, struct place *place, io_error *error)
+static kiln_status make_temporary(const char *path, tensor_pending *pending, io_error *error)
 {
     enum { SUFFIX = 64, ATTEMPTS = 1000 };
-    size_t size = strlen(place->folder) + SUFFIX;
-    place->temporary = malloc(size);
-    if (!place->temporary)
+    size_t size = strlen(pending->folder) + SUFFIX;
+    pending->temporary = malloc(size);
+    if (!pending->temporary)
         return io_fail_memory(error, path);
     int descriptor = -1;
     errno = EEXIST;
     for (int i = 0; i < ATTEMPTS && descriptor < 0 && errno == EEXIST; i++) {
-        snprintf(place->temporary, size, "%s.kiln-%ld-%d.tmp", place->folder, (long)getpid(), i);
-        descriptor = open(place->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        snprintf(pending->temporary, size, "%s.kiln-%ld-%d.tmp", pending->folder, (long)getpid(),
+                 i);
+        descriptor = open(pending->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     }
     if (descriptor < 0) {
         kiln_status status = io_fail_system(
             error, errno, "%s: cannot be written: making a file in its folder", path);
-        free(place->temporary);
-        place->temporary = NULL;
+        free(pending->temporary);
+        pending->temporary = NULL;
         return status;
     }
     close(descriptor);
@@ -148,7 +152,7 @@ typedef kiln_status write_stream_fn(const char *path, FILE *stream, const tensor
 
 static kiln_status fail_write(const char *path, int number, io_error *error)
 {
-    return io_fail_system(error, number, "%s: could not be written, and is as it was", path);
+    return io_fail_system(error, number, "%s: could not be written, nothing was changed", path);
 }
 
 static kiln_status write_stream(const char *path, const char *temporary, write_stream_fn *write,
@@ -166,27 +170,17 @@ static kiln_status write_stream(const char *path, const char *temporary, write_s
     return status;
 }
 
-/* Gives the temporary its name. After that nothing fails: a folder that cannot be synced may, at a
- * loss of power, come back with the old file, which is whole as well. */
-static kiln_status commit(const char *path, const struct place *place, io_error *error)
+/* Everything that can fail, but for the new name. */
+static kiln_status sync_temporary(const tensor_pending *pending, io_error *error)
 {
-    int descriptor = open(place->temporary, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0 || (place->mode >= 0 && fchmod(descriptor, (mode_t)place->mode) < 0) ||
-        fsync(descriptor) < 0) {
-        kiln_status status = fail_write(path, errno, error);
-        if (descriptor >= 0)
-            close(descriptor);
-        return status;
-    }
-    close(descriptor);
-    if (rename(place->temporary, place->target) < 0)
-        return fail_write(path, errno, error);
-    descriptor = open(place->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor >= 0) {
-        fsync(descriptor);
+    int descriptor = open(pending->temporary, O_RDONLY | O_CLOEXEC);
+    bool good = descriptor >= 0 &&
+                (pending->mode < 0 || fchmod(descriptor, (mode_t)pending->mode) == 0) &&
+                fsync(descriptor) == 0;
+    kiln_status status = good ? KILN_OK : fail_write(pending->path, errno, error);
+    if (descriptor >= 0)
         close(descriptor);
-    }
-    return KILN_OK;
+    return status;
 }
 
 static bool ends_in(const char *path, const char *suffix)
@@ -195,30 +189,76 @@ static bool ends_in(const char *path, const char *suffix)
     return length > ending && strcmp(path + length - ending, suffix) == 0;
 }
 
-kiln_status tensor_file_write(const char *path, const tensor_output *outputs, int64_t count,
-                              io_error *error)
+static kiln_status write_temporary(tensor_pending *pending, const tensor_output *outputs,
+                                   int64_t count, io_error *error)
 {
+    const char *path = pending->path;
     bool npy = ends_in(path, ".npy"), npz = ends_in(path, ".npz");
     if (!npy && !npz && !ends_in(path, ".safetensors"))
         return io_fail(error, KILN_INVALID, "%s: tensor files end in .npy, .npz or .safetensors",
                        path);
-    struct place place = {0};
     kiln_status status = check_tensors(path, outputs, count, error);
     if (!status && !npy)
         status = check_names(path, outputs, count, error);
     if (!status)
-        status = find_place(path, &place, error);
+        status = find_place(path, pending, error);
     if (!status)
-        status = make_temporary(path, &place, error);
+        status = make_temporary(path, pending, error);
     if (!status && npz)
-        status = npz_write(path, place.temporary, outputs, count, error);
+        status = npz_write(path, pending->temporary, outputs, count, error);
     else if (!status)
-        status = write_stream(path, place.temporary, npy ? npy_write : safetensors_write, outputs,
-                              count, error);
-    if (!status)
-        status = commit(path, &place, error);
-    if (status && place.temporary)
-        unlink(place.temporary);
-    release_place(&place);
+        status = write_stream(path, pending->temporary, npy ? npy_write : safetensors_write,
+                              outputs, count, error);
+    return status ? status : sync_temporary(pending, error);
+}
+
+kiln_status tensor_file_prepare(const char *path, const tensor_output *outputs, int64_t count,
+                                tensor_pending **prepared, io_error *error)
+{
+    tensor_pending *pending = calloc(1, sizeof *pending);
+    if (!pending)
+        return io_fail_memory(error, path);
+    pending->path = strdup(path);
+    kiln_status status = pending->path ? write_temporary(pending, outputs, count, error)
+                                       : io_fail_memory(error, path);
+    if (status)
+        tensor_pending_discard(pending);
+    else
+        *prepared = pending;
     return status;
+}
+
+void tensor_pending_discard(tensor_pending *pending)
+{
+    if (!pending)
+        return;
+    if (pending->temporary)
+        unlink(pending->temporary);
+    release(pending);
+}
+
+/* A folder that cannot be synced is no failure: at a loss of power it may come back with the old
+ * file, which is whole as well. */
+kiln_status tensor_pending_commit(tensor_pending *pending, io_error *error)
+{
+    if (rename(pending->temporary, pending->target) < 0) {
+        kiln_status status = fail_write(pending->path, errno, error);
+        tensor_pending_discard(pending);
+        return status;
+    }
+    int descriptor = open(pending->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor >= 0) {
+        fsync(descriptor);
+        close(descriptor);
+    }
+    release(pending);
+    return KILN_OK;
+}
+
+kiln_status tensor_file_write(const char *path, const tensor_output *outputs, int64_t count,
+                              io_error *error)
+{
+    tensor_pending *pending;
+    kiln_status status = tensor_file_prepare(path, outputs, count, &pending, error);
+    return status ? status : tensor_pending_commit(pending, error);
 }

@@ -84,3 +84,18 @@ bool run_passed(const job_run *run)
             return false;
     return true;
 }
+
+run_totals run_sum(const job_run *run)
+{
+    run_totals sum = {.counts_cycles = false};
+    for (int64_t i = 0; i < run->job->step_count; i++) {
+        const run_step *step = &run->steps[i];
+        sum.fallbacks += step->fallback;
+        sum.staged_bytes += step->staged_bytes;
+        sum.copied_bytes += step->copied_bytes;
+        sum.cycles += step->cycles;
+        sum.time_ns += step->time_ns;
+        sum.counts_cycles |= step->counts_cycles;
+    }
+    return sum;
+}

@@ -76,7 +76,7 @@ int tool_usage(const tool_common *common, const char *format, ...)
 
 int tool_print_json(const tool_common *common, json_t *object)
 {
-    char *text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
+    char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(object);
     if (!text)
         return tool_fail(common, "cannot print JSON: memory is exhausted, or a name is not UTF-8");

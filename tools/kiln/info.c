@@ -38,10 +38,10 @@ static const char *or_dash(const char *text)
 
 static void print_head(kiln_runtime *runtime)
 {
-    kiln_setting_info name = {.struct_size = sizeof name};
-    bool named = info_find_setting(runtime, "name", &name) && name.value && name.value[0];
+    char name[128];
+    const char *origin = info_profile(runtime, name);
     printf("kiln     %s\n", kiln_version());
-    printf("profile  %s, from %s\n", named ? name.value : "(none)", named ? name.origin : "built-in");
+    printf("profile  %s, from %s\n", name[0] ? name : "(none)", origin);
     printf("threads  %lld\n", (long long)kiln_thread_count(runtime));
     printf("default  %s\n", kiln_device_name(kiln_device_default(runtime)));
 }
@@ -50,8 +50,10 @@ static void print_plugins(const kiln_runtime *runtime)
 {
     int64_t count = kiln_plugin_count(runtime);
     puts("\nplugins");
-    if (count == 0)
-        puts("  none was found: name folders in KILN_PLUGIN_PATH or in the profile");
+    if (count == 0) {
+        puts("  none was found: name their folders in KILN_PLUGIN_PATH, or as plugin_path in the profile");
+        return;
+    }
     tool_table *table = tool_table_new("name|version|vendor|state|operators|path");
     for (int64_t i = 0; i < count; i++) {
         kiln_plugin_info plugin = {.struct_size = sizeof plugin};

@@ -3,15 +3,24 @@
 #define _GNU_SOURCE /* strnlen */
 #include "tools/kiln/info_json.h"
 
+#include <stdio.h>
 #include <string.h>
 
-bool info_find_setting(const kiln_runtime *runtime, const char *path, kiln_setting_info *info)
+const char *info_profile(const kiln_runtime *runtime, char name[128])
 {
     int64_t count = kiln_setting_count(runtime);
-    for (int64_t i = 0; i < count; i++)
-        if (kiln_setting_at(runtime, i, info) == KILN_OK && strcmp(info->path, path) == 0)
-            return true;
-    return false;
+    name[0] = '\0';
+    for (int64_t i = 0; i < count; i++) {
+        kiln_setting_info info = {.struct_size = sizeof info};
+        if (kiln_setting_at(runtime, i, &info) != KILN_OK || strcmp(info.path, "name") != 0)
+            continue;
+        /* Values are YAML: a text may stand in quotes. */
+        size_t length = strlen(info.value);
+        bool quoted = length >= 2 && info.value[0] == '"' && info.value[length - 1] == '"';
+        snprintf(name, 128, "%.*s", (int)(quoted ? length - 2 : length), info.value + quoted);
+        return info.origin;
+    }
+    return "built-in";
 }
 
 json_t *info_config_json(const kiln_runtime *runtime)
@@ -30,10 +39,9 @@ json_t *info_config_json(const kiln_runtime *runtime)
 
 json_t *info_profile_json(const kiln_runtime *runtime)
 {
-    kiln_setting_info name = {.struct_size = sizeof name};
-    if (!info_find_setting(runtime, "name", &name))
-        return json_pack("{s:s, s:s}", "name", "", "origin", "built-in");
-    return json_pack("{s:s, s:s}", "name", name.value ? name.value : "", "origin", name.origin);
+    char name[128];
+    const char *origin = info_profile(runtime, name);
+    return json_pack("{s:s, s:s}", "name", name, "origin", origin);
 }
 
 json_t *info_plugin_json(const kiln_runtime *runtime, int64_t index)

@@ -14,11 +14,11 @@ json_t *info_config_json(const kiln_runtime *runtime);
 /* {"name", "origin"} of the profile in use. */
 json_t *info_profile_json(const kiln_runtime *runtime);
 
+/* Fills in the name of the profile in use, "" when it has none; returns where it was set. */
+const char *info_profile(const kiln_runtime *runtime, char name[128]);
+
 /* One plugin and one device. */
 json_t *info_plugin_json(const kiln_runtime *runtime, int64_t index);
 json_t *info_device_json(kiln_device *device);
-
-/* The setting of one path; false when there is none. `info` comes with its struct_size. */
-bool info_find_setting(const kiln_runtime *runtime, const char *path, kiln_setting_info *info);
 
 #endif

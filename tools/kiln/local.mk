@@ -3,6 +3,8 @@
 bin_PROGRAMS += kiln
 kiln_SOURCES = \
 	tools/kiln/bench.c \
+	tools/kiln/bench_options.c \
+	tools/kiln/bench_options.h \
 	tools/kiln/checks.c \
 	tools/kiln/command.h \
 	tools/kiln/common.c \

@@ -61,7 +61,7 @@ static bool check_output_path(job_run *run, int64_t index)
     else if (!(run->outputs[index].path = canonical_path(path)))
         good = refuse(run, output, path, strerror(errno));
     free(folder);
-    free(path);
+    run->outputs[index].shown = path;
     return good;
 }
 

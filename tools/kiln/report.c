@@ -10,9 +10,9 @@
 
 static void print_head(const job_run *run)
 {
-    kiln_setting_info name = {.struct_size = sizeof name};
-    bool named = info_find_setting(run->runtime, "name", &name) && name.value && name.value[0];
-    printf("job %s, profile %s\n\n", run->job->name, named ? name.value : "(none)");
+    char name[128];
+    info_profile(run->runtime, name);
+    printf("job %s, profile %s\n\n", run->job->name, name[0] ? name : "(none)");
 }
 
 static void step_cells(const job_run *run, int64_t index, tool_table *table)
@@ -48,24 +48,19 @@ static void print_steps(const job_run *run)
 
 static void print_totals(const job_run *run)
 {
-    int64_t fallbacks = 0, staged = 0, copied = 0, cycles = 0, time_ns = 0;
+    run_totals sum = run_sum(run);
     char text[32];
-    for (int64_t i = 0; i < run->job->step_count; i++) {
-        fallbacks += run->steps[i].fallback;
-        staged += run->steps[i].staged_bytes;
-        copied += run->steps[i].copied_bytes;
-        cycles += run->steps[i].cycles;
-        time_ns += run->steps[i].time_ns;
-    }
     printf("\n%lld step%s, fallbacks = %lld", (long long)run->job->step_count,
-           run->job->step_count == 1 ? "" : "s", (long long)fallbacks);
+           run->job->step_count == 1 ? "" : "s", (long long)sum.fallbacks);
     if (run->options->dry_run) {
         puts("; dry run: nothing was run, nothing was written");
         return;
     }
-    printf(", staged = %s", tool_bytes_text(staged, text));
-    printf(", copied = %s", tool_bytes_text(copied, text));
-    printf(", cycles = %lld, time = %s\n", (long long)cycles, tool_time_text(time_ns, text));
+    printf(", staged = %s", tool_bytes_text(sum.staged_bytes, text));
+    printf(", copied = %s", tool_bytes_text(sum.copied_bytes, text));
+    if (sum.counts_cycles)
+        printf(", cycles = %lld", (long long)sum.cycles);
+    printf(", time = %s\n", tool_time_text(sum.time_ns, text));
 }
 
 /* Why a step is not where the profile wanted it, and whose times mean nothing. */
@@ -133,7 +128,7 @@ static void print_outputs(const job_run *run)
         tool_table_cell(table, "%s", kiln_type_name(tensor->type));
         tool_table_cell(table, "%s", job_shape_text(&shape, text));
         tool_table_cell(table, "%s", run->outputs[i].digest);
-        tool_table_cell(table, "%s", run->outputs[i].path);
+        tool_table_cell(table, "%s", run->outputs[i].shown);
     }
     tool_table_print(table, 0, stdout);
 }

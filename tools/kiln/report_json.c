@@ -73,22 +73,15 @@ static json_t *largest_difference_json(const job_run *run)
 
 static json_t *totals_json(const job_run *run)
 {
-    int64_t fallbacks = 0, staged = 0, copied = 0, cycles = 0, time_ns = 0;
-    for (int64_t i = 0; i < run->job->step_count; i++) {
-        fallbacks += run->steps[i].fallback;
-        staged += run->steps[i].staged_bytes;
-        copied += run->steps[i].copied_bytes;
-        cycles += run->steps[i].cycles;
-        time_ns += run->steps[i].time_ns;
-    }
+    run_totals sum = run_sum(run);
     json_t *object = json_pack("{s:I, s:o, s:I}", "steps", (json_int_t)run->job->step_count, "steps_by_backend",
-                               backends_json(run), "fallbacks", (json_int_t)fallbacks);
+                               backends_json(run), "fallbacks", (json_int_t)sum.fallbacks);
     if (run->options->dry_run)
         return object;
-    json_object_set_new(object, "staged_bytes", json_integer(staged));
-    json_object_set_new(object, "copied_bytes", json_integer(copied));
-    json_object_set_new(object, "cycles", json_integer(cycles));
-    json_object_set_new(object, "time_ns", json_integer(time_ns));
+    json_object_set_new(object, "staged_bytes", json_integer(sum.staged_bytes));
+    json_object_set_new(object, "copied_bytes", json_integer(sum.copied_bytes));
+    json_object_set_new(object, "cycles", sum.counts_cycles ? json_integer(sum.cycles) : json_null());
+    json_object_set_new(object, "time_ns", json_integer(sum.time_ns));
     if (run->options->compare)
         json_object_set_new(object, "max_difference", largest_difference_json(run));
     return object;
@@ -103,7 +96,7 @@ static json_t *outputs_json(const job_run *run)
         for (uint32_t d = 0; d < output->tensor.rank; d++)
             json_array_append_new(shape, json_integer(output->tensor.shape[d]));
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:s*}", "name", run->job->outputs[i].name, "file",
-                                              output->path, "type", kiln_type_name(output->tensor.type), "shape",
+                                              output->shown, "type", kiln_type_name(output->tensor.type), "shape",
                                               shape, "digest", output->digest[0] ? output->digest : NULL));
     }
     return list;

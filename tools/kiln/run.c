@@ -56,6 +56,7 @@ static void free_run(job_run *run)
             kiln_plan_release(run->steps[i].other);
     }
     for (int64_t i = 0; i < run->job->output_count; i++) {
+        free(run->outputs[i].shown);
         free(run->outputs[i].path);
         free(run->outputs[i].classes);
     }

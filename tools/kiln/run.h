@@ -38,13 +38,15 @@ typedef struct run_step {
     bool fallback;       /* not the profile's first choice */
     kiln_plan *other;    /* of the backend to compare with; NULL for the oracle */
     kiln_device *other_device;
-    int64_t time_ns, staged_bytes, copied_bytes, cycles;
+    int64_t time_ns, staged_bytes, copied_bytes;
+    int64_t cycles; /* 0 when the device counts none */
     bool counts_cycles;
     run_comparison comparison;
 } run_step;
 
 typedef struct run_output {
-    char *path;      /* where it goes */
+    char *shown;        /* allocated: where it goes, as asked for */
+    char *path;         /* allocated: the same without links */
     kiln_tensor tensor; /* on the host */
     int64_t *classes;   /* allocated; what `tensor` shows when the output is of classes */
     char digest[TENSOR_DIGEST_BYTES]; /* "" unless asked for */
@@ -112,6 +114,14 @@ bool run_write_outputs(job_run *run);
 
 /* Whether all comparisons and checks passed. */
 bool run_passed(const job_run *run);
+
+/* Sums over the steps. */
+typedef struct run_totals {
+    int64_t fallbacks, staged_bytes, copied_bytes, cycles, time_ns;
+    bool counts_cycles; /* some device does */
+} run_totals;
+
+run_totals run_sum(const job_run *run);
 
 /* Print the report; run_report_json() returns the exit code of printing. */
 void run_report(const job_run *run);

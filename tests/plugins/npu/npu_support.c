@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random products for the tests of the NPU model. */
-#include "npu_support.h"
+#include "tests/plugins/npu/npu_support.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -354,13 +354,30 @@ double npu_test_compare(const struct npu_machine *machine, const struct npu_test
     return worst;
 }
 
+static void open_machine(struct npu_machine *machine, const struct npu_config *config)
+{
+    char error[256] = "";
+    npu_machine_open(machine, config, error, sizeof error);
+    assert_string_equal(error, "");
+}
+
 void npu_test_machine(struct npu_machine *machine, int64_t memory, enum npu_schedule schedule)
 {
     struct npu_config config;
-    char error[256] = "";
     npu_config_defaults(&config);
     config.size[NPU_GM] = memory;
     config.schedule = schedule;
-    npu_machine_open(machine, &config, error, sizeof error);
-    assert_string_equal(error, "");
+    open_machine(machine, &config);
+}
+
+void npu_test_small_machine(struct npu_machine *machine, int64_t memory)
+{
+    struct npu_config config;
+    npu_config_defaults(&config);
+    config.size[NPU_GM] = memory;
+    config.size[NPU_L1] = 16384;
+    config.size[NPU_L0A] = config.size[NPU_L0B] = 4096;
+    config.size[NPU_L0C] = 8192;
+    config.size[NPU_UB] = 16384;
+    open_machine(machine, &config);
 }

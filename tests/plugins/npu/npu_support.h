@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "gemm.h"
+#include "plugins/npu/gemm.h"
 
 /* xorshift64*; the seed is printed by whoever chooses it. */
 struct npu_random {
@@ -62,5 +62,8 @@ double npu_test_compare(const struct npu_machine *machine, const struct npu_test
 
 /* A machine with `memory` bytes of GM, else by default; asserts that it opens. */
 void npu_test_machine(struct npu_machine *machine, int64_t memory, enum npu_schedule schedule);
+
+/* The same with local memories so small that even small products take many blocks and slices. */
+void npu_test_small_machine(struct npu_machine *machine, int64_t memory);
 
 #endif

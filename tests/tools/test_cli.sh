@@ -1,0 +1,124 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# kiln, kiln info, kiln explain: usage, what they print, how they fail. Prints TAP.
+. "$KILN_TEST_SRCDIR/tests/tools/cli_fixture.sh"
+
+# ---- The program ----
+
+rejects "no command" 2 "usage: kiln COMMAND" kiln
+rejects "unknown command, with a suggestion" 2 "unknown command 'infp' (did you mean 'info'?)" kiln infp
+rejects "unknown option of the program" 2 "unknown option '--nothing'" kiln --nothing
+invoke 0 kiln --help
+says stdout "info" "explain" "run" "bench" "Exit codes"
+result "kiln --help"
+invoke 0 kiln --version
+says stdout "kiln 0."
+result "kiln --version"
+for command in info explain run "run gemm" bench; do
+    invoke 0 kiln $command --help
+    says stdout "usage: kiln ${command}" "--json" "--profile"
+    result "kiln $command --help"
+done
+if [ -c /dev/full ]; then
+    problem=
+    kiln --help >/dev/full 2>stderr
+    code=$?
+    : >stdout
+    [ $code -eq 1 ] || problem="exit code $code instead of 1"
+    says stderr "cannot write to standard output"
+    result "a full disk under standard output is an error"
+fi
+
+# ---- Common options ----
+
+rejects "unknown option, with a suggestion" 2 "unknown option '--profiel=ref' (did you mean '--profile'?)" kiln info --profiel=ref
+rejects "missing value" 2 "option '--profile' needs a value" kiln info --profile
+rejects "value where none is taken" 2 "option '--json' takes no value" kiln info --json=yes
+rejects "unknown letter" 2 "unknown option '-x'" kiln info -x
+rejects "--set without =" 2 "--set takes PATH=VALUE" kiln info --set threads.count
+rejects "--set of an unknown key" 1 "threads.coun" kiln info --profile ref --set threads.coun=2
+says stderr "threads.count"
+rejects "--set of a wrong value" 1 "threads.count" kiln info --profile ref --set threads.count=many
+rejects "unknown profile" 1 "nosuch" kiln info --profile nosuch
+rejects "profile file that does not exist" 1 "missing.yaml" kiln info --profile missing.yaml
+printf 'schema: 1\nplugin: [ref]\n' >bad.yaml
+rejects "malformed profile is located" 1 "bad.yaml:2:1: " kiln info --profile ./bad.yaml
+says stderr "did you mean 'plugins'"
+rejects "a folder as profile" 1 "kiln info: " kiln info --profile ./
+
+# ---- info ----
+
+rejects "info takes no words" 2 "takes no words, not 'ref'" kiln info ref
+rejects "info: one view at a time" 2 "exclude each other" kiln info --schema --reference
+invoke 0 kiln info --profile ref
+says stdout "profile  ref, from " "kiln.gemm/1" "open" "host" "threads"
+result "info shows profile, plugins and devices"
+invoke 0 kiln info --profile ref --json
+says stdout '"kiln"' '"plugins"' '"state": "open"' '"devices"' '"default_device": "host"'
+result "info --json"
+invoke 0 kiln info --profile ref --print-config --set threads.count=1
+says stdout "threads.count" "caller" "ref.yaml:" "built-in"
+result "info --print-config names origins"
+invoke 0 kiln info --profile ref --print-config --json
+says stdout '"path": "threads.count"' '"origin": "built-in"'
+result "info --print-config --json"
+invoke 0 env KILN_THREADS_COUNT=1 kiln info --profile ref --print-config
+says stdout "KILN_THREADS_COUNT"
+result "a variable is an origin"
+invoke 0 env KILN_THREADS_COUNT=1 kiln info --isolated --profile ref --print-config
+lacks stdout "KILN_THREADS_COUNT"
+result "--isolated reads no variables"
+invoke 0 kiln info --schema
+says stdout '"$schema"' '"properties"'
+result "info --schema"
+invoke 0 kiln info --reference
+says stdout "threads.count"
+result "info --reference"
+
+# ---- explain ----
+
+gemm="kiln.gemm/1 m=4 n=8 k=16"
+rejects "explain without an operator" 2 "name an operator" kiln explain
+rejects "explain of an unknown operator" 2 "did you mean 'kiln.gemm/1'" kiln explain kiln.gem/1 m=1
+rejects "explain: unknown word" 2 "unknown word 'typ' (did you mean 'type'?)" kiln explain $gemm typ=f16
+rejects "explain: word without value" 2 "'m' needs a value" kiln explain kiln.gemm/1 m
+rejects "explain: word twice" 2 "'m' is given twice" kiln explain $gemm m=5
+rejects "explain: missing dimension" 2 "k= is missing" kiln explain kiln.gemm/1 m=1 n=1 type=f32
+rejects "explain: missing type" 2 "type= is missing" kiln explain $gemm
+rejects "explain: unknown type" 2 "type=f17: no such type" kiln explain $gemm type=f17
+rejects "explain: negative dimension" 2 "m=-1" kiln explain kiln.gemm/1 m=-1 n=1 k=1 type=f32
+rejects "explain: dimension that is no number" 2 "m=1x" kiln explain kiln.gemm/1 m=1x n=1 k=1 type=f32
+rejects "explain: huge dimension" 2 "m=99999999999999999999" kiln explain kiln.gemm/1 m=99999999999999999999 n=1 k=1 type=f32
+rejects "explain: unknown epilogue" 2 "unknown epilogue 'rely' (did you mean 'relu'?)" kiln explain $gemm type=f32 epilogues=bias,rely
+rejects "explain: clip without limits" 2 "clip takes two numbers" kiln explain $gemm type=f32 epilogues=clip:1
+rejects "explain: clip upside down" 2 "lower limit" kiln explain $gemm type=f32 epilogues=clip:1:0
+rejects "explain: epilogue with a foreign part" 2 "relu' does not take ':row'" kiln explain $gemm type=f32 epilogues=relu:row
+rejects "explain: nine epilogues" 2 "at most 8" kiln explain $gemm type=f32 \
+    epilogues=relu,relu,relu,relu,relu,relu,relu,relu,relu
+rejects "explain: alignment that is no power of two" 2 "power of two" kiln explain $gemm type=f32 alignment=3
+rejects "explain: unknown device" 1 "gpu:7" kiln explain $gemm type=f32 device=gpu:7 --profile ref
+invoke 0 kiln explain $gemm type=f16 d=f32 transpose_b epilogues=bias:column:f16,scale:0.5,clip:0:6 --profile ref
+says stdout "m=4 n=8 k=16 f16×f16→f32 transpose_b bias scale clip" "* chosen: ref on host" "native"
+result "explain shows candidates and choice"
+invoke 0 kiln explain --json $gemm type=f32 --profile ref
+says stdout '"operator": "kiln.gemm/1"' '"chosen": "ref"' '"candidates"' '"support": "native"' '"workspace_bytes"'
+result "explain --json"
+invoke 1 kiln explain $gemm type=f32 backend=nosuch --profile ref
+says stdout "nosuch" "no plugin of this name" "No backend serves this."
+result "explain: nobody serves"
+invoke 1 kiln explain --json $gemm type=f32 backend=nosuch --profile ref
+says stdout '"chosen": null'
+result "explain --json: nobody serves"
+
+# ---- A plugin that crashes ----
+
+crashers=$KILN_TEST_BUILDDIR/tests/tools/plugins/.libs
+if [ -z "$KILN_TEST_STATIC" ] && [ -e "$crashers/crasher.so" ]; then
+    for command in "info" "explain $gemm type=f32"; do
+        invoke 1 env KILN_PLUGIN_PATH="$crashers" kiln $command --set 'plugins=["*"]'
+        says stderr "kiln: crashed while prob" "crasher.so" "SIG" "KILN_PLUGIN_PATH"
+        result "kiln $command names the plugin that crashed"
+    done
+fi
+
+finish

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kiln bench: speed beside ceilings and peers, and what the frame costs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/cases.h"
+#include "bench/session.h"
+#include "tools/kiln/bench_options.h"
+#include "tools/kiln/gemm_words.h"
+
+/* ---- What happens meanwhile ---- */
+
+/* For the method's and the session's callbacks: there is one run in the program. */
+static struct {
+    const tool_common *common;
+    const char *what;
+    bool table;
+} current;
+
+static bool is_interrupted(void *context)
+{
+    (void)context;
+    return tool_interrupted() != 0;
+}
+
+static void show_round(void *context, int64_t round, int64_t rounds)
+{
+    (void)context;
+    tool_progress("%s, round %lld of %lld", current.what, (long long)round + 1, (long long)rounds);
+}
+
+static void show_row(const bench_result *result)
+{
+    if (!current.table)
+        return;
+    tool_progress_end();
+    bench_table_row(stdout, result);
+    tool_progress_begin(current.common);
+}
+
+/* ---- Running ---- */
+
+static void start_session(bench_session *session, const bench_options *self, kiln_runtime *runtime,
+                          bench_report *report)
+{
+    memset(session, 0, sizeof *session);
+    session->runtime = runtime;
+    session->report = report;
+    session->attempts = self->attempts;
+    session->row = show_row;
+    session->method = (bench_method){.slice_ns = self->slice_ms * 1000000,
+                                     .rounds = self->rounds,
+                                     .minimum_rounds = self->rounds < 5 ? self->rounds : 5,
+                                     .budget_ns = self->budget_s * 1000000000,
+                                     .seed = (uint64_t)self->seed,
+                                     .stop = is_interrupted,
+                                     .progress = show_round};
+    report->seed = (uint64_t)self->seed;
+    report->slice_ns = session->method.slice_ns;
+    report->rounds = self->rounds;
+}
+
+/* Peers that were named must be there; of the others, those that are. */
+static bool add_peers(bench_session *session, const bench_options *self)
+{
+    bench_message message;
+    for (int i = 0; i < self->peer_count; i++) {
+        const bench_peer *peer = bench_peer_find(self->peers[i]);
+        if (!peer)
+            bench_say(&message, "there is no peer '%s'", self->peers[i]);
+        tool_progress("starting peer %s", self->peers[i]);
+        if (!peer ||
+            !bench_session_add_peer(session, peer, self->peer_core, self->peer_path, &message)) {
+            tool_fail(&self->common, "%s", message.text);
+            return false;
+        }
+    }
+    for (int i = 0; !self->no_peers && self->peer_count == 0 && bench_peer_at(i); i++) {
+        tool_progress("starting peer %s", bench_peer_at(i)->name);
+        if (!bench_session_add_peer(session, bench_peer_at(i), self->peer_core, self->peer_path,
+                                    &message))
+            bench_report_note(session->report, message.text);
+    }
+    return true;
+}
+
+/* What a case's text says, and how it is told: the shape is the words without type, device and
+ * backend. */
+typedef struct bench_case {
+    gemm_words words;
+    bench_gemm gemm;
+    char shape[192];
+    char dtype[48];
+} bench_case;
+
+static bool read_case(const bench_options *self, const char *text, bench_case *one,
+                      gemm_problem *problem)
+{
+    char copy[2560], *rest = copy;
+    memset(one, 0, sizeof *one);
+    snprintf(copy, sizeof copy, "%s", text);
+    for (char *word = strsep(&rest, " "); word; word = strsep(&rest, " ")) {
+        if (!gemm_words_read(&one->words, word, problem))
+            return false;
+        size_t used = strlen(one->shape), length = strcspn(word, "=");
+        bool told_elsewhere = (length == 4 && strncmp(word, "type", 4) == 0) ||
+                              (length == 6 && strncmp(word, "device", 6) == 0) ||
+                              (length == 7 && strncmp(word, "backend", 7) == 0);
+        if (!told_elsewhere)
+            snprintf(one->shape + used, sizeof one->shape - used, "%s%s", used ? " " : "", word);
+    }
+    if (!gemm_words_finish(&one->words, problem))
+        return false;
+    kiln_gemm_desc *desc = &one->words.desc;
+    if (desc->m < 1 || desc->n < 1 || desc->k < 1) {
+        snprintf(problem->text, sizeof problem->text,
+                 "%s: m, n and k must be at least 1 to be measured", one->shape);
+        return false;
+    }
+    if (self->packed)
+        desc->head.flags |= KILN_GEMM_PACKED_B;
+    one->gemm = (bench_gemm){*desc, one->words.alpha, one->words.beta, (uint64_t)self->seed};
+    bool plain =
+        desc->d_type == desc->a_type || (desc->a_type == KILN_I8 && desc->d_type == KILN_I32);
+    if (plain && desc->b_type == desc->a_type)
+        snprintf(one->dtype, sizeof one->dtype, "%s", kiln_type_name(desc->a_type));
+    else
+        snprintf(one->dtype, sizeof one->dtype, "%s*%s->%s", kiln_type_name(desc->a_type),
+                 kiln_type_name(desc->b_type), kiln_type_name(desc->d_type));
+    return true;
+}
+
+/* Every backend that serves the case, once each. */
+static bench_end measure_all(bench_session *session, const bench_case *one, const char *device)
+{
+    bench_place places[BENCH_MAXIMUM_NAMES];
+    bench_message message;
+    int64_t count =
+        bench_places(session->runtime, &one->gemm, places, BENCH_MAXIMUM_NAMES, &message);
+    if (count == 0)
+        bench_say(&message, "no backend serves this");
+    if (count <= 0) {
+        bench_report_fail(session->report, one->shape, "all", &message);
+        return BENCH_END_FAILED;
+    }
+    bench_end end = BENCH_END_MEASURED;
+    for (int64_t i = 0; i < count && i < BENCH_MAXIMUM_NAMES && end != BENCH_END_INTERRUPTED; i++) {
+        bool done = device[0] && strcmp(places[i].device, device) != 0;
+        for (int64_t j = 0; j < i; j++)
+            done |= strcmp(places[i].backend, places[j].backend) == 0;
+        bench_target target = {session->runtime, places[i].backend, places[i].device};
+        if (!done)
+            end = bench_session_gemm(session, &one->gemm, &target, one->shape, one->dtype);
+    }
+    return end;
+}
+
+static bench_end measure_case(bench_session *session, const bench_options *self,
+                              const bench_case *one)
+{
+    const char *device = self->device ? self->device : one->words.device;
+    const char *word_backend[] = {one->words.backend};
+    const char *const *backends = self->backend_count ? self->backends : word_backend;
+    bench_end end = BENCH_END_MEASURED;
+    for (int i = 0;
+         i < (self->backend_count ? self->backend_count : 1) && end != BENCH_END_INTERRUPTED; i++) {
+        bench_target target = {session->runtime, backends[i], device};
+        if (strcmp(backends[i], "all") == 0)
+            end = measure_all(session, one, device);
+        else
+            end = bench_session_gemm(session, &one->gemm, &target, one->shape, one->dtype);
+    }
+    return end;
+}
+
+static bench_end measure_cases(bench_session *session, const bench_options *self,
+                               const bench_case *list, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        current.what = list[i].shape;
+        tool_progress("%s", list[i].shape);
+        if (tool_interrupted() || measure_case(session, self, &list[i]) == BENCH_END_INTERRUPTED)
+            return BENCH_END_INTERRUPTED;
+    }
+    return BENCH_END_MEASURED;
+}
+
+/* ---- Telling ---- */
+
+static int print_report(const bench_options *self, bench_report *report)
+{
+    int code = TOOL_OK;
+    if (self->common.json)
+        code = tool_print_json(&self->common, bench_report_json(report));
+    else if (self->csv)
+        bench_report_csv(stdout, report);
+    else
+        bench_table_end(stdout, report);
+    for (int64_t i = 0; i < report->failure_count; i++)
+        code = tool_fail(&self->common, "%s%s%s: %s", report->failures[i].shape,
+                         report->failures[i].backend[0] ? " on " : "", report->failures[i].backend,
+                         report->failures[i].message.text);
+    if (bench_report_beyond(report))
+        code = tool_fail(&self->common, "a limit is exceeded");
+    if (bench_report_void(report) && !self->allow_void)
+        code = tool_fail(
+            &self->common,
+            "the run is void: nothing else may run on the machine meanwhile (--allow-void "
+            "accepts it)");
+    return tool_interrupted() ? 128 + tool_interrupted() : code;
+}
+
+/* Runs `list`, or the overhead when it is NULL. */
+static int run_session(bench_options *self, kiln_runtime *runtime, const bench_case *list,
+                       int64_t count)
+{
+    bench_report report;
+    bench_session session;
+    bench_message message;
+    memset(&report, 0, sizeof report);
+    start_session(&session, self, runtime, &report);
+    current.common = &self->common;
+    current.table = !self->common.json && !self->csv;
+    current.what = "overhead";
+    tool_progress_begin(&self->common);
+    bench_end end = BENCH_END_FAILED;
+    bool started = bench_session_start(&session, &message);
+    if (!started)
+        tool_fail(&self->common, "%s", message.text);
+    else if (!list || add_peers(&session, self)) {
+        if (current.table)
+            bench_table_head(stdout);
+        bench_target target = {runtime, self->backend_count ? self->backends[0] : NULL, "host"};
+        end = list ? measure_cases(&session, self, list, count)
+                   : bench_session_overhead(&session, &target);
+    } else {
+        started = false;
+    }
+    tool_progress_end();
+    bench_session_end(&session);
+    report.interrupted = end == BENCH_END_INTERRUPTED;
+    int code = started ? print_report(self, &report) : TOOL_FAILED;
+    bench_report_free(&report);
+    return code;
+}
+
+static int open_and_run(bench_options *self, const bench_case *list, int64_t count)
+{
+    kiln_runtime *runtime;
+    bench_options_set_threads(self, list ? NULL : "2");
+    if (!tool_runtime_open(&self->common, &runtime))
+        return TOOL_FAILED;
+    int code = run_session(self, runtime, list, count);
+    kiln_runtime_close(runtime);
+    return code;
+}
+
+/* Reads all cases before anything is opened: a wrong word must not cost an hour. */
+static int bench_gemm_command(bench_options *self, const char *const *words, int64_t count)
+{
+    bench_cases cases;
+    bench_message message;
+    if (count == 0 && !self->list)
+        return tool_usage(&self->common,
+                          "name a shape, such as m=512 n=512 k=512 type=f32, or a --list (%s)",
+                          bench_case_lists);
+    if (!bench_cases_expand(words, count, self->list, &cases, &message))
+        return tool_usage(&self->common, "%s", message.text);
+    bench_case *list = tool_allocate((size_t)cases.count, sizeof *list);
+    int code = TOOL_OK;
+    for (int64_t i = 0; i < cases.count && code == TOOL_OK; i++) {
+        gemm_problem problem;
+        if (!read_case(self, cases.texts[i], &list[i], &problem))
+            code = tool_usage(&self->common, "%s", problem.text);
+    }
+    if (code == TOOL_OK)
+        code = open_and_run(self, list, cases.count);
+    free(list);
+    bench_cases_free(&cases);
+    return code;
+}
+
+static int command(bench_options *self, int argc, char **argv)
+{
+    if (!bench_options_read(self, argc, argv))
+        return TOOL_USAGE;
+    if (self->help) {
+        printf("%s%s\nOptions:\n%s%s", bench_help, gemm_words_help, bench_own_help,
+               TOOL_COMMON_HELP);
+        return TOOL_OK;
+    }
+    if (self->peer_server)
+        return bench_peer_serve(self->peer_server, self->peer_path,
+                                self->threads ? atoll(self->threads) : 1);
+    const char *const *words = (const char *const *)argv + optind;
+    int64_t count = argc - optind;
+    if (count > 0 && strcmp(words[0], "gemm") == 0)
+        return bench_gemm_command(self, words + 1, count - 1);
+    if (count > 0 && strcmp(words[0], "overhead") == 0) {
+        if (count > 1)
+            return tool_usage(&self->common, "overhead takes no word '%s'", words[1]);
+        return open_and_run(self, NULL, 0);
+    }
+    if (count > 0)
+        return tool_usage(&self->common, "'%s' is not measured; there are: gemm, overhead",
+                          words[0]);
+    return tool_usage(&self->common, "say what is to be measured: gemm or overhead");
+}
+
+int kiln_bench_main(int argc, char **argv)
+{
+    bench_options self = {.slice_ms = 20, .rounds = 25, .budget_s = 20, .attempts = 3, .seed = 1};
+    self.common.command = "kiln bench";
+    int code = command(&self, argc, argv);
+    tool_common_free(&self.common);
+    return code;
+}
