@@ -4,84 +4,79 @@
 
 #include <string.h>
 
-enum { LINE = 64, BLOCK = 4096 };
+enum { LINE = 64 };
 
-typedef uint64_t vector __attribute__((vector_size(64), aligned(1), may_alias));
-
-/* Reads whole lines; what is left over is less than a line of a span and is not worth reading. */
-static inline __attribute__((always_inline)) uint64_t read_lines(const unsigned char *bytes,
-                                                                 int64_t lines)
-{
-    vector sums[4];
-    memset(sums, 0, sizeof sums);
-    const vector *line = (const vector *)bytes;
-    int64_t i = 0;
-    for (; i + 4 <= lines; i += 4)
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; j++)
-            sums[j] ^= line[i + j];
-    for (; i < lines; i++)
-        sums[0] ^= line[i];
-    sums[0] ^= sums[1] ^ sums[2] ^ sums[3];
-    uint64_t sum = 0;
-    for (int j = 0; j < 8; j++)
-        sum ^= sums[0][j];
-    return sum;
-}
-
-static inline __attribute__((always_inline)) void write_lines(unsigned char *bytes, int64_t lines,
-                                                              uint64_t value)
-{
-    vector *line = (vector *)bytes;
-    vector filled = {value,     value + 1, value + 2, value + 3,
-                     value + 4, value + 5, value + 6, value + 7};
-    for (int64_t i = 0; i < lines; i++)
-        line[i] = filled;
-}
-
-/* Reads block after block and writes in between in proportion, so that both directions are busy at
- * once. */
-static inline __attribute__((always_inline)) uint64_t pass(const bench_span *reads, int64_t count,
-                                                           bench_span write, uint64_t value)
-{
-    int64_t total = 0, done = 0, written = 0, write_total = write.bytes / LINE;
-    for (int64_t i = 0; i < count; i++)
-        total += reads[i].bytes / LINE;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t lines = reads[i].bytes / LINE;
-        for (int64_t at = 0; at < lines; at += BLOCK / LINE) {
-            int64_t now = lines - at < BLOCK / LINE ? lines - at : BLOCK / LINE;
-            value ^= read_lines(reads[i].address + at * LINE, now);
-            done += now;
-            int64_t until = (int64_t)((double)write_total * ((double)done / (double)total));
-            write_lines(write.address + written * LINE, until - written, value);
-            written = until;
-        }
-    }
-    write_lines(write.address + written * LINE, write_total - written, value);
-    return value;
-}
-
-typedef uint64_t pass_fn(const bench_span *reads, int64_t count, bench_span write, uint64_t value);
+/* Reads the spans, then writes the other. Whole lines only; what is left over is less than a line
+ * of a span. Returns something of what was read. */
+typedef uint64_t pass_fn(const bench_span *reads, bench_span write, uint64_t value);
 
 #if defined(__x86_64__)
-__attribute__((target("avx512f"))) static uint64_t
-pass_avx512(const bench_span *reads, int64_t count, bench_span write, uint64_t value)
+#include <immintrin.h>
+
+__attribute__((target("avx512f"))) static uint64_t pass_avx512(const bench_span *reads,
+                                                               bench_span write, uint64_t value)
 {
-    return pass(reads, count, write, value);
+    __m512i sums[4];
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++)
+        sums[j] = _mm512_set1_epi64((long long)value);
+    for (int span = 0; span < BENCH_MEMORY_SPANS; span++) {
+        const unsigned char *bytes = reads[span].address;
+        int64_t i = 0, end = reads[span].bytes / LINE * LINE;
+        for (; i + 4 * LINE <= end; i += 4 * LINE)
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++)
+                sums[j] = _mm512_xor_si512(sums[j], _mm512_loadu_si512(bytes + i + j * LINE));
+        for (; i < end; i += LINE)
+            sums[0] = _mm512_xor_si512(sums[0], _mm512_loadu_si512(bytes + i));
+    }
+    __m512i sum =
+        _mm512_add_epi64(_mm512_add_epi64(sums[0], sums[1]), _mm512_add_epi64(sums[2], sums[3]));
+    for (int64_t i = 0, end = write.bytes / LINE * LINE; i < end; i += LINE)
+        _mm512_storeu_si512(write.address + i, sum);
+    return (uint64_t)_mm512_reduce_add_epi64(sum);
 }
 
-__attribute__((target("avx2"))) static uint64_t pass_avx2(const bench_span *reads, int64_t count,
-                                                          bench_span write, uint64_t value)
+__attribute__((target("avx2"))) static uint64_t pass_avx2(const bench_span *reads, bench_span write,
+                                                          uint64_t value)
 {
-    return pass(reads, count, write, value);
+    enum { HALF = LINE / 2 };
+    __m256i sums[4];
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++)
+        sums[j] = _mm256_set1_epi64x((long long)value);
+    for (int span = 0; span < BENCH_MEMORY_SPANS; span++) {
+        const __m256i *halves = (const __m256i *)reads[span].address;
+        int64_t i = 0, end = reads[span].bytes / LINE * 2;
+        for (; i + 4 <= end; i += 4)
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++)
+                sums[j] = _mm256_xor_si256(sums[j], _mm256_loadu_si256(halves + i + j));
+        for (; i < end; i++)
+            sums[0] = _mm256_xor_si256(sums[0], _mm256_loadu_si256(halves + i));
+    }
+    __m256i sum =
+        _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]), _mm256_add_epi64(sums[2], sums[3]));
+    for (int64_t i = 0, end = write.bytes / LINE * LINE; i < end; i += HALF)
+        _mm256_storeu_si256((__m256i *)(write.address + i), sum);
+    return (uint64_t)_mm256_extract_epi64(sum, 0) + (uint64_t)_mm256_extract_epi64(sum, 3);
 }
 #endif
 
-static uint64_t pass_portable(const bench_span *reads, int64_t count, bench_span write,
-                              uint64_t value)
+static uint64_t pass_portable(const bench_span *reads, bench_span write, uint64_t value)
 {
-    return pass(reads, count, write, value);
+    uint64_t words[LINE / 8];
+    for (int span = 0; span < BENCH_MEMORY_SPANS; span++)
+        for (int64_t i = 0; i + LINE <= reads[span].bytes; i += LINE) {
+            memcpy(words, reads[span].address + i, LINE);
+            value += (words[0] ^ words[1] ^ words[2] ^ words[3]) +
+                     (words[4] ^ words[5] ^ words[6] ^ words[7]);
+        }
+    for (int i = 0; i < LINE / 8; i++)
+        words[i] = value;
+    for (int64_t i = 0; i + LINE <= write.bytes; i += LINE)
+        memcpy(write.address + i, words, LINE);
+    return value;
 }
 
 static pass_fn *choose(const char **name)
@@ -133,7 +128,7 @@ static void run_share(void *argument, int64_t thread)
     bench_span write = share(job->memory->write, thread, threads);
     uint64_t value = (uint64_t)thread;
     for (int64_t call = 0; call < job->calls; call++)
-        value = job->pass(reads, BENCH_MEMORY_SPANS, write, value);
+        value = job->pass(reads, write, value);
     if (thread == 0)
         job->memory->sink += (double)value;
 }

@@ -15,6 +15,7 @@ bench_libkilnbench_la_SOURCES = \
 	bench/host.c \
 	bench/kiln_gemm.c bench/kiln_gemm.h \
 	bench/measure.c bench/measure.h \
+	bench/overhead.h \
 	bench/peer.c bench/peer.h \
 	bench/peer_openblas.c \
 	bench/peer_server.c \
@@ -26,6 +27,7 @@ bench_libkilnbench_la_SOURCES = \
 	bench/session.c bench/session.h \
 	bench/session_gemm.c \
 	bench/session_overhead.c \
+	bench/session_parallel.c \
 	bench/statistics.c bench/statistics.h \
 	bench/team.c bench/team.h
 bench_libkilnbench_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)

@@ -2,21 +2,52 @@
 /* What the frame costs: runs and direct calls over the backend's own function, and a parallel_for
  * of nothing. */
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/session.h"
+#include "bench/overhead.h"
 #include "kiln/plugin.h"
 
-enum { SLICE_NS = 500000, ROUNDS = 400, FEWEST_ROUNDS = 20, CONTENDERS = 4 };
+enum { SLICE_NS = 500000, ROUNDS = 400, CONTENDERS = 4 };
 
 /* Limits in nanoseconds. */
-static const double run_limit = 15, call_limit = 80, parallel_limit = 2000;
+static const double run_limit = 15, call_limit = 80;
 
 /* The backend's function measured against itself may differ by this much, in nanoseconds. */
 static const double noise_limit = 2;
+
+bench_method bench_overhead_method(const bench_session *session)
+{
+    bench_method method = session->method;
+    method.slice_ns = SLICE_NS;
+    method.rounds = ROUNDS;
+    method.minimum_rounds = BENCH_OVERHEAD_FEWEST_ROUNDS;
+    return method;
+}
+
+bench_result bench_overhead_result(const char *operator_name, const char *shape,
+                                   const char *backend, int64_t threads, double limit)
+{
+    bench_result result;
+    memset(&result, 0, sizeof result);
+    snprintf(result.operator_name, sizeof result.operator_name, "%s", operator_name);
+    snprintf(result.shape, sizeof result.shape, "%s", shape);
+    snprintf(result.dtype, sizeof result.dtype, "f32");
+    snprintf(result.backend, sizeof result.backend, "%s", backend);
+    snprintf(result.device, sizeof result.device, "host");
+    result.threads = threads;
+    result.gflops = result.ceiling_pct = result.check_ceiling = result.check_self = NAN;
+    result.limit_ns = limit;
+    result.attempts = 1;
+    return result;
+}
+
+void bench_overhead_emit(bench_session *session, bench_result *result)
+{
+    if (bench_report_add(session->report, result) && session->row)
+        session->row(result);
+}
 
 /* One GEMM so small that the backend does almost nothing. */
 typedef struct tiny {
@@ -137,40 +168,6 @@ static void tiny_close(tiny *self)
     free(self->context.workspace);
 }
 
-/* Short slices and many rounds: differences of a few nanoseconds are looked for. */
-static bench_method overhead_method(const bench_session *session)
-{
-    bench_method method = session->method;
-    method.slice_ns = SLICE_NS;
-    method.rounds = ROUNDS;
-    method.minimum_rounds = FEWEST_ROUNDS;
-    return method;
-}
-
-/* A result with everything but its figures. */
-static bench_result blank(const char *operator_name, const char *shape, const char *backend,
-                          int64_t threads, double limit)
-{
-    bench_result result;
-    memset(&result, 0, sizeof result);
-    snprintf(result.operator_name, sizeof result.operator_name, "%s", operator_name);
-    snprintf(result.shape, sizeof result.shape, "%s", shape);
-    snprintf(result.dtype, sizeof result.dtype, "f32");
-    snprintf(result.backend, sizeof result.backend, "%s", backend);
-    snprintf(result.device, sizeof result.device, "host");
-    result.threads = threads;
-    result.gflops = result.ceiling_pct = result.check_ceiling = result.check_self = NAN;
-    result.limit_ns = limit;
-    result.attempts = 1;
-    return result;
-}
-
-static void emit(bench_session *session, bench_result *result)
-{
-    if (bench_report_add(session->report, result) && session->row)
-        session->row(result);
-}
-
 /* One result: what `over` takes beyond `base`, round by round. */
 static void emit_difference(bench_session *session, bench_result *result,
                             const bench_contender *over, const bench_contender *base,
@@ -194,14 +191,14 @@ static void emit_difference(bench_session *session, bench_result *result,
     snprintf(result->note, sizeof result->note,
              "%.1f ns over the backend's function, which takes %.1f ns", result->median.value,
              base_ns);
-    emit(session, result);
+    bench_overhead_emit(session, result);
 }
 
 /* Held plan and direct call over the backend's function. Measured anew while the machine is not
  * quiet. */
 static bench_end measure_calls(bench_session *session, tiny *self, const char *shape)
 {
-    bench_method method = overhead_method(session);
+    bench_method method = bench_overhead_method(session);
     double *samples = malloc(CONTENDERS * (size_t)method.rounds * sizeof *samples);
     if (!samples) {
         bench_say(&self->message, "memory is exhausted");
@@ -216,8 +213,10 @@ static bench_end measure_calls(bench_session *session, tiny *self, const char *s
         contenders[i].operations = 1;
         contenders[i].samples = samples + i * method.rounds;
     }
-    bench_result run = blank("overhead.run", shape, self->info.backend, 1, run_limit);
-    bench_result call = blank("overhead.call", shape, self->info.backend, 1, call_limit);
+    bench_result run =
+        bench_overhead_result("overhead.run", shape, self->info.backend, 1, run_limit);
+    bench_result call =
+        bench_overhead_result("overhead.call", shape, self->info.backend, 1, call_limit);
     bench_end end = BENCH_END_MEASURED;
     int64_t rounds = 0, failure;
     for (int64_t attempt = 1;; attempt++) {
@@ -231,7 +230,7 @@ static bench_end measure_calls(bench_session *session, tiny *self, const char *s
                      .value) <= noise_limit)
             break;
     }
-    if (end != BENCH_END_FAILED && rounds >= FEWEST_ROUNDS) {
+    if (end != BENCH_END_FAILED && rounds >= BENCH_OVERHEAD_FEWEST_ROUNDS) {
         emit_difference(session, &run, &contenders[2], &contenders[0], &contenders[1], rounds);
         emit_difference(session, &call, &contenders[3], &contenders[0], &contenders[1], rounds);
     }
@@ -256,86 +255,10 @@ static bench_end measure_shape(bench_session *session, const bench_target *targe
     return end;
 }
 
-/* ---- parallel_for ---- */
-
-static void nothing(void *argument, int64_t part)
-{
-    (void)argument;
-    (void)part;
-}
-
-static int64_t run_parallel(void *context, int64_t calls)
-{
-    for (int64_t call = 0; call < calls; call++)
-        kiln_parallel_for(context, 2, nothing, NULL);
-    return 0;
-}
-
-typedef struct census {
-    pthread_t caller;
-    int64_t elsewhere[2];
-} census;
-
-static void count_part(void *argument, int64_t part)
-{
-    census *counts = argument;
-    counts->elsewhere[part] += !pthread_equal(pthread_self(), counts->caller);
-}
-
-/* The share of parts, of two, that another thread than the caller ran: nothing is parallel where it
- * is 0. */
-static double worker_share(kiln_runtime *runtime)
-{
-    enum { CALLS = 20000 };
-    census counts = {pthread_self(), {0, 0}};
-    for (int i = 0; i < CALLS; i++)
-        kiln_parallel_for(runtime, 2, count_part, &counts);
-    return (double)(counts.elsewhere[0] + counts.elsewhere[1]) / (2.0 * CALLS);
-}
-
-static bench_end measure_parallel(bench_session *session)
-{
-    kiln_runtime *runtime = session->runtime;
-    bench_method method = overhead_method(session);
-    double *samples = malloc(2 * (size_t)method.rounds * sizeof *samples);
-    if (!samples)
-        return BENCH_END_FAILED;
-    bench_contender contenders[2] = {{.name = "parallel_for",
-                                      .run = run_parallel,
-                                      .context = runtime,
-                                      .operations = 1,
-                                      .samples = samples},
-                                     {.name = "again",
-                                      .run = run_parallel,
-                                      .context = runtime,
-                                      .operations = 1,
-                                      .samples = samples + method.rounds}};
-    int64_t rounds = 0, failure;
-    bench_outcome outcome = bench_measure(&method, contenders, 2, &rounds, &failure);
-    if (rounds >= FEWEST_ROUNDS) {
-        bench_result result = blank("overhead.parallel_for", "parts=2", "core",
-                                    kiln_thread_count(runtime), parallel_limit);
-        double share = worker_share(runtime);
-        result.dtype[0] = 0;
-        result.samples = bench_samples_copy(samples, rounds);
-        result.median = bench_median_estimate(samples, rounds);
-        result.check_self = bench_median(contenders[1].samples, rounds) / result.median.value;
-        if (kiln_thread_count(runtime) < 2 || share == 0)
-            snprintf(result.void_reason, sizeof result.void_reason,
-                     "nothing ran in parallel (%lld threads): give the runtime two (--threads 2)",
-                     (long long)kiln_thread_count(runtime));
-        snprintf(result.note, sizeof result.note,
-                 "%.0f %% of the parts ran on another thread than the caller", 100 * share);
-        emit(session, &result);
-    }
-    free(samples);
-    return outcome == BENCH_STOPPED ? BENCH_END_INTERRUPTED : BENCH_END_MEASURED;
-}
-
 bench_end bench_session_overhead(bench_session *session, const bench_target *target)
 {
     bench_end end = measure_shape(session, target, 1, "m=1 n=1 k=1");
     if (end == BENCH_END_MEASURED)
         end = measure_shape(session, target, 0, "m=1 n=1 k=0");
-    return end == BENCH_END_MEASURED ? measure_parallel(session) : end;
+    return end == BENCH_END_MEASURED ? bench_session_parallel(session) : end;
 }

@@ -396,7 +396,18 @@ static kiln_status host_gate_create(void *device, void **result)
 static kiln_status host_gate_complete(void *device, void *event, kiln_status status, const char *sentence)
 {
     (void)device;
-    event_complete(event, 1, status, sentence ? sentence : kiln_status_text(status));
+    event_complete(event, current_ticket(event), status, sentence ? sentence : kiln_status_text(status));
+    return KILN_OK;
+}
+
+static kiln_status host_gate_reset(void *device, void *object)
+{
+    (void)device;
+    host_event *event = object;
+    pthread_mutex_lock(&event->mutex);
+    event->recorded = event->completed + 1;
+    event->status = KILN_OK;
+    pthread_mutex_unlock(&event->mutex);
     return KILN_OK;
 }
 
@@ -422,4 +433,5 @@ const kiln_device_table kiln_host_device_table = {
     .stream_wait_event = host_stream_wait_event,
     .gate_create = host_gate_create,
     .gate_complete = host_gate_complete,
+    .gate_reset = host_gate_reset,
 };

@@ -96,6 +96,7 @@ void kiln_host_table_fill(kiln_host *host, kiln_runtime *runtime)
         .stream_wait_event = kiln_stream_wait_event,
         .gate_create = kiln_gate_create,
         .gate_complete = kiln_gate_complete,
+        .gate_reset = kiln_gate_reset,
         .plan_create = kiln_plan_create,
         .plan_release = kiln_plan_release,
         .plan_run = kiln_plan_run,

@@ -102,6 +102,8 @@ static uint64_t hash_options(const kiln_plan_options *options)
         hash = XXH3_64bits_withSeed(options->backend, strlen(options->backend), hash);
     if (options->parameter_count)
         hash = XXH3_64bits_withSeed(options->parameters, options->parameter_count * sizeof *options->parameters, hash);
+    if (options->payload)
+        hash = XXH3_64bits_withSeed(options->payload, options->payload_size, hash);
     return hash;
 }
 
@@ -124,8 +126,7 @@ static bool make_key(const kiln_plan_key *key, cache_key *made)
     const kiln_plan_options *options = key->options;
     if (!key->operator_name || key->descriptor->struct_size < sizeof(kiln_op_head))
         return false;
-    if (options && (options->struct_size != sizeof *options || options->parent || options->payload ||
-                    options->staging > KILN_STAGING_DENY))
+    if (options && (options->struct_size != sizeof *options || options->parent || options->staging > KILN_STAGING_DENY))
         return false;
     made->operator_name = key->operator_name;
     made->device = key->device;

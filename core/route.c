@@ -96,8 +96,9 @@ static void ask(const kiln_request *request, const kiln_operator_table *table, k
     choice->answer.struct_size = sizeof choice->answer;
     choice->device = device;
     choice->reason[0] = '\0';
-    bool own = device->instance == choice->instance;
-    if (!own && !kiln_device_addressable(device)) {
+    bool reaches = device->instance == choice->instance || kiln_device_addressable(device) ||
+                   (table->flags & KILN_OPERATOR_ANY_DEVICE);
+    if (!reaches) {
         decline(choice, "it cannot address the memory of %s", device->name);
         return;
     }

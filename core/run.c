@@ -7,6 +7,9 @@
 #include "core/pool.h"
 #include "core/record.h"
 
+/* The backend's run or schedule. */
+typedef kiln_status (*verb_fn)(void *plan, const kiln_run_context *context, const kiln_args_head *arguments);
+
 static __attribute__((cold, noinline)) kiln_status forked(const kiln_plan *plan)
 {
     return kiln_device_check_process(plan->device);
@@ -37,16 +40,16 @@ static void give_workspace(kiln_plan *plan, void *workspace)
     free(workspace);
 }
 
-static kiln_status run_here(kiln_plan *plan, int64_t part, int64_t parts, const kiln_args_head *arguments)
+static kiln_status run_here(kiln_plan *plan, verb_fn verb, int64_t part, int64_t parts, const kiln_args_head *arguments)
 {
     kiln_run_context context = {.struct_size = sizeof context, .part = part, .parts = parts};
     if (plan->answer.workspace_bytes == 0)
-        return plan->table.run(plan->native, &context, arguments);
+        return verb(plan->native, &context, arguments);
     context.workspace = take_workspace(plan);
     context.workspace_bytes = plan->answer.workspace_bytes;
     if (!context.workspace)
         return kiln_fail_memory("the workspace of a run");
-    kiln_status status = plan->table.run(plan->native, &context, arguments);
+    kiln_status status = verb(plan->native, &context, arguments);
     give_workspace(plan, context.workspace);
     return status;
 }
@@ -66,7 +69,7 @@ static kiln_status hold_tensors(kiln_pending *pending, const kiln_args_head *arg
 }
 
 /* Queues the plan on a stream of its device, which reads the arguments during the call. */
-static kiln_status queue_on_device(kiln_plan *plan, kiln_stream *stream, const kiln_args_head *arguments)
+static kiln_status queue_on_device(kiln_plan *plan, verb_fn verb, kiln_stream *stream, const kiln_args_head *arguments)
 {
     kiln_pending *pending;
     kiln_status status = kiln_stream_reserve(stream, &pending);
@@ -87,17 +90,18 @@ static kiln_status queue_on_device(kiln_plan *plan, kiln_stream *stream, const k
     if (status == KILN_OK) {
         kiln_plan_retain(plan);
         pending->plan = plan;
-        status = plan->table.run(plan->native, &context, arguments);
+        status = verb(plan->native, &context, arguments);
     }
     kiln_status recorded = kiln_stream_commit(stream, pending);
     return status != KILN_OK ? status : recorded;
 }
 
-static kiln_status run_staged(kiln_plan *plan, const kiln_args_head *arguments);
+static kiln_status run_staged(kiln_plan *plan, verb_fn verb, const kiln_args_head *arguments);
 
 /* Arguments of a host plan that waits in a host stream, copied behind one another. */
 typedef struct queued_run {
     kiln_plan *plan;
+    verb_fn verb;
     kiln_args_head *arguments;
 } queued_run;
 
@@ -106,7 +110,8 @@ static kiln_status queued_run_call(void *argument, kiln_status status)
     queued_run *queued = argument;
     if (status != KILN_OK)
         return status;
-    return queued->plan->staged ? run_staged(queued->plan, queued->arguments) : run_here(queued->plan, 0, 0, queued->arguments);
+    return queued->plan->staged ? run_staged(queued->plan, queued->verb, queued->arguments)
+                                : run_here(queued->plan, queued->verb, 0, 0, queued->arguments);
 }
 
 static size_t round_up(size_t size)
@@ -143,7 +148,7 @@ static kiln_status copy_arguments(kiln_pending *pending, kiln_plan *plan, const 
     return KILN_OK;
 }
 
-static kiln_status queue_on_host(kiln_plan *plan, kiln_stream *stream, const kiln_args_head *arguments)
+static kiln_status queue_on_host(kiln_plan *plan, verb_fn verb, kiln_stream *stream, const kiln_args_head *arguments)
 {
     kiln_pending *pending;
     queued_run *queued = NULL;
@@ -155,6 +160,7 @@ static kiln_status queue_on_host(kiln_plan *plan, kiln_stream *stream, const kil
     if (status == KILN_OK) {
         kiln_plan_retain(plan);
         pending->plan = plan;
+        queued->verb = verb;
         status = kiln_stream_enqueue(stream, queued_run_call, queued);
     }
     if (!pending)
@@ -252,13 +258,13 @@ static kiln_status return_outputs(kiln_plan *plan, staged_run *run, const kiln_a
     return status;
 }
 
-static kiln_status run_on_internal_stream(kiln_plan *plan, const kiln_args_head *arguments)
+static kiln_status run_on_internal_stream(kiln_plan *plan, verb_fn verb, const kiln_args_head *arguments)
 {
     kiln_stream *stream;
     kiln_status status = kiln_device_lock(plan->device, &stream);
     if (status != KILN_OK)
         return status;
-    status = queue_on_device(plan, stream, arguments);
+    status = queue_on_device(plan, verb, stream, arguments);
     kiln_status finished = status == KILN_OK ? kiln_stream_wait(stream) : status;
     if (status != KILN_OK && kiln_stream_wait(stream) == KILN_OK)
         finished = KILN_OK; /* refused before it was queued: the stream is sound */
@@ -266,7 +272,7 @@ static kiln_status run_on_internal_stream(kiln_plan *plan, const kiln_args_head 
     return status != KILN_OK ? status : finished;
 }
 
-static kiln_status run_staged(kiln_plan *plan, const kiln_args_head *arguments)
+static kiln_status run_staged(kiln_plan *plan, verb_fn verb, const kiln_args_head *arguments)
 {
     if (arguments->tensor_count > KILN_MAX_TENSORS)
         return kiln_fail(KILN_UNSUPPORTED, "%s: %u tensors; at most %d can be staged", plan->operator_name,
@@ -277,7 +283,7 @@ static kiln_status run_staged(kiln_plan *plan, const kiln_args_head *arguments)
     if (status == KILN_OK) {
         memcpy(copy, arguments, arguments->struct_size);
         ((kiln_args_head *)copy)->tensors = run->tensors;
-        status = run_on_internal_stream(plan, copy);
+        status = run_on_internal_stream(plan, verb, copy);
     }
     if (status == KILN_OK)
         status = return_outputs(plan, run, arguments);
@@ -299,24 +305,24 @@ static kiln_status check_stream(const kiln_plan *plan, const kiln_stream *stream
                      stream->device->name, wanted->name);
 }
 
-static kiln_status run_somehow(kiln_plan *plan, kiln_stream *stream, const kiln_args_head *arguments)
+static kiln_status run_somehow(kiln_plan *plan, verb_fn verb, kiln_stream *stream, const kiln_args_head *arguments)
 {
     bool host = kiln_device_is_host(plan->device) || plan->staged;
     if (stream) {
         kiln_status status = check_stream(plan, stream);
         if (status != KILN_OK)
             return status;
-        return host ? queue_on_host(plan, stream, arguments) : queue_on_device(plan, stream, arguments);
+        return host ? queue_on_host(plan, verb, stream, arguments) : queue_on_device(plan, verb, stream, arguments);
     }
     if (plan->staged)
-        return run_staged(plan, arguments);
-    return host ? run_here(plan, 0, 0, arguments) : run_on_internal_stream(plan, arguments);
+        return run_staged(plan, verb, arguments);
+    return host ? run_here(plan, verb, 0, 0, arguments) : run_on_internal_stream(plan, verb, arguments);
 }
 
 static __attribute__((noinline)) kiln_status run_observed(kiln_plan *plan, kiln_stream *stream, const kiln_args_head *arguments)
 {
     int64_t begin = kiln_now_ns();
-    kiln_status status = run_somehow(plan, stream, arguments);
+    kiln_status status = run_somehow(plan, plan->table.run, stream, arguments);
     if (kiln_tracing(plan->runtime))
         kiln_trace_emit(plan->runtime, (kiln_trace_event){.kind = KILN_TRACE_RUN,
                                                           .status = status,
@@ -358,7 +364,7 @@ kiln_status kiln_plan_run(kiln_plan *plan, kiln_stream *stream, const kiln_args_
     if (kiln_tracing(plan->runtime) || plan->runs_recorded_as >= 0)
         return run_observed(plan, stream, arguments);
     if (stream || !plan->direct)
-        return run_somehow(plan, stream, arguments);
+        return run_somehow(plan, plan->table.run, stream, arguments);
     kiln_run_context context = {.struct_size = sizeof context};
     return plan->table.run(plan->native, &context, arguments);
 }
@@ -373,7 +379,19 @@ kiln_status kiln_plan_run_part(kiln_plan *plan, int64_t part, int64_t parts, con
                          (long long)parts);
     bool empty = false;
     kiln_status status = check_run(plan, arguments, &empty);
-    return status != KILN_OK || empty ? status : run_here(plan, part, parts, arguments);
+    return status != KILN_OK || empty ? status : run_here(plan, plan->table.run, part, parts, arguments);
+}
+
+kiln_status kiln_plan_schedule(kiln_plan *plan, kiln_stream *stream, const kiln_args_head *arguments)
+{
+    if (!plan->table.schedule)
+        return kiln_fail(KILN_UNSUPPORTED, "%s of backend %s needs no schedule", plan->operator_name, plan->instance->name);
+    if (arguments->struct_size < sizeof *arguments || (arguments->tensor_count && !arguments->tensors) ||
+        arguments->tensor_count > KILN_MAX_TENSORS)
+        return kiln_fail(KILN_INVALID, "%s: arguments of %u bytes with %u tensors are no arguments", plan->operator_name,
+                         arguments->struct_size, arguments->tensor_count);
+    kiln_status status = plan->generation == kiln_process_generation() ? KILN_OK : forked(plan);
+    return status == KILN_OK ? run_somehow(plan, plan->table.schedule, stream, arguments) : status;
 }
 
 /* Where a direct call runs: with the stream, else where its first buffer lives. A host stream says nothing of the tensors. */

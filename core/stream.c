@@ -267,6 +267,18 @@ kiln_status kiln_gate_complete(kiln_event *gate, kiln_status status, const char 
     return device->table.gate_complete(device->native, gate->native, status, sentence);
 }
 
+kiln_status kiln_gate_reset(kiln_event *gate)
+{
+    kiln_device *device = gate->device;
+    if (!gate->gate)
+        return kiln_fail(KILN_INVALID, "kiln_gate_reset needs an event made by kiln_gate_create");
+    if (!device->table.gate_reset)
+        return lacks(device, "gates that can be reset");
+    if (of_another_process(device))
+        return KILN_FORKED;
+    return device->table.gate_reset(device->native, gate->native);
+}
+
 /* One wait of a stream for an event of another device. The event's device cannot make the waiting one go on, and the waiting
  * one cannot see the event. So a stream of the event's device waits for it and then, as a function, completes a gate of the
  * waiting device. Each bridge has a stream to itself until it has crossed: two on one stream would make the second wait for

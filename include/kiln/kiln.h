@@ -306,6 +306,10 @@ KILN_API kiln_status kiln_stream_wait_event(kiln_stream *stream, kiln_event *eve
 KILN_API kiln_status kiln_gate_create(kiln_device *device, kiln_event **gate);
 KILN_API kiln_status kiln_gate_complete(kiln_event *gate, kiln_status status, const char *sentence);
 
+/* Arms a completed gate again, so that work that recurs needs no new one. Every stream that waited for it must have passed
+ * it. */
+KILN_API kiln_status kiln_gate_reset(kiln_event *gate);
+
 /* ---- Operators and plans ---- */
 
 /* The beginning of every operator's descriptor. A descriptor holds no pointers and no padding: its bytes are the key under
@@ -413,6 +417,11 @@ KILN_API kiln_status kiln_plan_run(kiln_plan *plan, kiln_stream *stream, const k
 /* Runs share `part` of `parts` on the calling thread, for engines with their own team: every part in [0, parts) must be
  * run, at once or in turn, in any order, before the outputs are complete. Host plans without staging only. */
 KILN_API kiln_status kiln_plan_run_part(kiln_plan *plan, int64_t part, int64_t parts, const kiln_args_head *arguments);
+
+/* Does the work that an operator needs once per step for many runs of a plan: attention, for one, turns this step's lengths into
+ * the shares of its workers, and every layer's run reads them. Operators that need it say so and name the slots; results
+ * are tensors that the caller owns. Allocates and compiles nothing. Streams as for kiln_plan_run. */
+KILN_API kiln_status kiln_plan_schedule(kiln_plan *plan, kiln_stream *stream, const kiln_args_head *arguments);
 
 /* Plans (through the bounded cache of the runtime) and runs in one call, on the device of `stream`, or of the first
  * tensor with a buffer. */

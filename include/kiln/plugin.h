@@ -146,9 +146,16 @@ typedef struct kiln_run_context {
     int64_t parts;
 } kiln_run_context;
 
-/* Every operator's table begins with this; an operator's own functions follow (attention: schedule). NULL = not offered. */
+enum {
+    /* It serves tensors and streams of devices that are not its own, by the functions of the host table (a transport, say).
+     * Without it, it is asked only about its own devices and about memory that the host can address. */
+    KILN_OPERATOR_ANY_DEVICE = 1
+};
+
+/* Every operator's table begins with this; an operator's own functions follow. NULL = not offered. */
 typedef struct kiln_operator_table {
     uint64_t struct_size;
+    uint64_t flags; /* KILN_OPERATOR_… */
 
     /* Can this backend serve the descriptor on this device? Fast (microseconds); compiles nothing. `answer` comes zeroed with its struct_size.
      * Returns KILN_OK with support NO and a reason for what it declines; an error only for what is wrong. */
@@ -179,6 +186,10 @@ typedef struct kiln_operator_table {
     /* For operators that the core does not know: which tensor slots a run writes, one bit per slot; all others are read.
      * Staging and the bookkeeping of queued work need it. */
     uint64_t (*outputs)(void *plan);
+
+    /* Work that is done once per step for many runs, from data that only the step knows (lengths): see kiln_plan_schedule.
+     * Follows run's rules. */
+    kiln_status (*schedule)(void *plan, const kiln_run_context *context, const kiln_args_head *arguments);
 } kiln_operator_table;
 
 /* ---- Devices: "kiln.device/1" ---- */
@@ -250,6 +261,7 @@ typedef struct kiln_device_table {
     kiln_status (*stream_wait_event)(void *device, void *stream, void *event);
     kiln_status (*gate_create)(void *device, void **event);
     kiln_status (*gate_complete)(void *device, void *event, kiln_status status, const char *sentence);
+    kiln_status (*gate_reset)(void *device, void *event); /* optional */
 
     /* Places for what comes with the first plugin that needs it; NULL until then.
      * Native objects are borrowed, never destroyed. */
@@ -316,6 +328,7 @@ struct kiln_host {
     kiln_status (*stream_wait_event)(kiln_stream *stream, kiln_event *event);
     kiln_status (*gate_create)(kiln_device *device, kiln_event **gate);
     kiln_status (*gate_complete)(kiln_event *gate, kiln_status status, const char *sentence);
+    kiln_status (*gate_reset)(kiln_event *gate);
     kiln_status (*plan_create)(kiln_runtime *runtime, const char *operator_name, const kiln_op_head *descriptor,
                                const kiln_plan_options *options, kiln_plan **plan);
     void (*plan_release)(kiln_plan *plan);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs of `kiln run`: any text, and whatever shapes the tensors of a job that parses may have. Opens no files. */
+/* Jobs of `kiln run`: any text, and whatever shapes the tensors of a job that parses may have.
+ * Opens no files. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -196,6 +196,29 @@ static void files_of_numpy(void **state)
     }
 }
 
+static void refused_files_of_numpy(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *words;
+    } cases[] = {{"big_endian.npy", "'>f4'|not little-endian|astype('<f4')"},
+                 {"structured.npy", "structured|field"},
+                 {"bfloat16.npy", "'<V2'|.safetensors"},
+                 {"complex.npy", "'<c8'|convert"},
+                 {"object.npy", "|convert"}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        tensor_file *file = open_good(data_file(cases[i].name));
+        kiln_tensor tensor;
+        io_error error;
+        assert_int_equal(tensor_file_get(file, NULL, &tensor, &error), KILN_UNSUPPORTED);
+        assert_says(error.text, cases[i].name);
+        assert_says(error.text, cases[i].words);
+        assert_string_equal(error.text, tensor_file_at(file, 0)->refusal);
+        assert_int_equal(tensor_file_at(file, 0)->bytes, 0);
+        tensor_file_close(file);
+    }
+}
+
 static void written_as_numpy_writes(void **state)
 {
     (void)state;
@@ -367,6 +390,7 @@ int main(void)
         cmocka_unit_test(many_tensors),
         cmocka_unit_test(equal_tensors_make_equal_files),
         cmocka_unit_test(files_of_numpy),
+        cmocka_unit_test(refused_files_of_numpy),
         cmocka_unit_test(written_as_numpy_writes),
         cmocka_unit_test(archives_of_numpy),
         cmocka_unit_test(one_member_refused),

@@ -9,7 +9,8 @@
 /* The column of the largest score of a row, the first of equal ones; -1 when a score is NaN. */
 static int64_t row_class(const kiln_tensor *scores, int64_t row)
 {
-    const char *base = (const char *)scores->data + kiln_type_row_bytes(scores->type, row * scores->strides[0]);
+    const char *base =
+        (const char *)scores->data + kiln_type_row_bytes(scores->type, row * scores->strides[0]);
     int64_t best = 0;
     double largest = -HUGE_VAL;
     for (int64_t column = 0; column < scores->shape[1]; column++) {
@@ -30,8 +31,8 @@ static bool gather_classes(job_run *run, int64_t index, const kiln_tensor *score
     int64_t rows = scores->shape[0];
     out->classes = calloc(rows > 0 ? (size_t)rows : 1, sizeof *out->classes);
     if (!out->classes) {
-        tool_fail(run->common, "output '%s': no memory for %lld classes", run->job->outputs[index].name,
-                  (long long)rows);
+        tool_fail(run->common, "output '%s': no memory for %lld classes",
+                  run->job->outputs[index].name, (long long)rows);
         return false;
     }
     for (int64_t row = 0; row < rows; row++)
@@ -63,13 +64,16 @@ bool run_make_checks(job_run *run)
         const job_check *check = &run->job->checks[i];
         run_check *out = &run->checks[i];
         kiln_tensor scores, labels;
-        if (!run_host_tensor(run, check->scores, &scores) || !run_host_tensor(run, check->labels, &labels))
+        if (!run_host_tensor(run, check->scores, &scores) ||
+            !run_host_tensor(run, check->labels, &labels))
             return false;
         out->total = scores.shape[0];
         for (int64_t row = 0; row < out->total; row++)
-            out->correct += (double)row_class(&scores, row) == kiln_load_f64(labels.type, labels.data, row);
+            out->correct +=
+                (double)row_class(&scores, row) == kiln_load_f64(labels.type, labels.data, row);
         /* No cases prove nothing. */
-        out->passed = out->total > 0 && (double)out->correct >= check->at_least * (double)out->total;
+        out->passed =
+            out->total > 0 && (double)out->correct >= check->at_least * (double)out->total;
     }
     return true;
 }

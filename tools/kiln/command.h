@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the subcommands of `kiln` share: their entries, the options that all of them take, messages, interruption. */
+/* What the subcommands of `kiln` share: their entries, the options that all of them take, messages,
+ * interruption. */
 #ifndef KILN_TOOLS_COMMAND_H
 #define KILN_TOOLS_COMMAND_H
 
@@ -32,7 +33,8 @@ typedef struct tool_common {
     bool json;
 } tool_common;
 
-/* Values of the common options in a getopt_long table; a subcommand's own values begin at TOOL_OPTION_OWN. */
+/* Values of the common options in a getopt_long table; a subcommand's own values begin at
+ * TOOL_OPTION_OWN. */
 enum {
     TOOL_OPTION_HELP = 'h',
     TOOL_OPTION_PROFILE = 0x100,
@@ -43,46 +45,54 @@ enum {
 };
 
 /* Rows for a subcommand's getopt_long table. */
-#define TOOL_COMMON_OPTIONS                                                                        \
-    {"help", no_argument, NULL, TOOL_OPTION_HELP},                                                 \
-        {"profile", required_argument, NULL, TOOL_OPTION_PROFILE},                                 \
-        {"set", required_argument, NULL, TOOL_OPTION_SET},                                         \
-        {"isolated", no_argument, NULL, TOOL_OPTION_ISOLATED},                                     \
-        {"json", no_argument, NULL, TOOL_OPTION_JSON}
+#define TOOL_COMMON_OPTIONS                                        \
+    {"help", no_argument, NULL, TOOL_OPTION_HELP},                 \
+        {"profile", required_argument, NULL, TOOL_OPTION_PROFILE}, \
+        {"set", required_argument, NULL, TOOL_OPTION_SET},         \
+        {"isolated", no_argument, NULL, TOOL_OPTION_ISOLATED},     \
+    {                                                              \
+        "json", no_argument, NULL, TOOL_OPTION_JSON                \
+    }
 
 /* The same, for help texts. */
-#define TOOL_COMMON_HELP                                                                           \
-    "  --profile NAME|FILE  device profile: a name (\"ref\") or a YAML file\n"                     \
-    "  --set PATH=VALUE     set one configuration value; may be repeated\n"                        \
-    "  --isolated           read no configuration files and no environment\n"                      \
-    "  --json               print JSON\n"                                                          \
+#define TOOL_COMMON_HELP                                                       \
+    "  --profile NAME|FILE  device profile: a name (\"ref\") or a YAML file\n" \
+    "  --set PATH=VALUE     set one configuration value; may be repeated\n"    \
+    "  --isolated           read no configuration files and no environment\n"  \
+    "  --json               print JSON\n"                                      \
     "  -h, --help           print this text\n"
 
-/* Next option as getopt_long gives it, -1 at the end of the options. Common options but --help are taken into `common` and
- * passed over. Returns '?' after having printed what is wrong: the subcommand then returns TOOL_USAGE. Words and options may be
- * mixed; words stand from argv[optind] on at the end. */
+/* Next option as getopt_long gives it, -1 at the end of the options. Common options but --help are
+ * taken into `common` and passed over. Returns '?' after having printed what is wrong: the
+ * subcommand then returns TOOL_USAGE. Words and options may be mixed; words stand from argv[optind]
+ * on at the end. */
 int tool_next_option(tool_common *common, int argc, char **argv, const struct option *options);
 
 /* Releases what tool_next_option() allocated. */
 void tool_common_free(tool_common *common);
 
-/* Opens a runtime by the common options; warnings go to standard error. Prints why not and returns false on failure. */
+/* Opens a runtime by the common options; warnings go to standard error. Prints why not and returns
+ * false on failure. */
 bool tool_runtime_open(const tool_common *common, kiln_runtime **runtime);
 
-/* A whole number within [minimum, maximum] or a finite number; false when `text` is something else. */
+/* A whole number within [minimum, maximum] or a finite number; false when `text` is something else.
+ */
 bool tool_read_integer(const char *text, int64_t minimum, int64_t maximum, int64_t *value);
 bool tool_read_number(const char *text, double *value);
 
 /* ---- Messages ---- */
 
-/* Print "COMMAND: sentence" on standard error and return TOOL_FAILED or TOOL_USAGE. tool_usage() adds where the help is. */
+/* Print "COMMAND: sentence" on standard error and return TOOL_FAILED or TOOL_USAGE. tool_usage()
+ * adds where the help is. */
 int tool_fail(const tool_common *common, const char *format, ...) KILN_PRINTF(2, 3);
 int tool_usage(const tool_common *common, const char *format, ...) KILN_PRINTF(2, 3);
 
-/* Prints an object on standard output and releases it. Returns TOOL_OK, or TOOL_FAILED when memory is exhausted. */
+/* Prints an object on standard output and releases it. Returns TOOL_OK, or TOOL_FAILED when memory
+ * is exhausted. */
 int tool_print_json(const tool_common *common, json_t *object);
 
-/* Text for a number of bytes ("12.5 MiB") or nanoseconds ("3.4 ms"), in `text`, which is returned. */
+/* Text for a number of bytes ("12.5 MiB") or nanoseconds ("3.4 ms"), in `text`, which is returned.
+ */
 const char *tool_bytes_text(int64_t bytes, char text[32]);
 const char *tool_time_text(int64_t nanoseconds, char text[32]);
 
@@ -94,8 +104,9 @@ char *tool_text(const char *format, ...) KILN_PRINTF(1, 2);
 
 /* ---- Signals ---- */
 
-/* Installs the handlers of the program: SIGINT and SIGTERM ask to stop (the second one kills); SIGSEGV, SIGBUS, SIGILL, SIGFPE and
- * SIGABRT name the plugin at fault and end the program with TOOL_FAILED. */
+/* Installs the handlers of the program: SIGINT and SIGTERM ask to stop (the second one kills);
+ * SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT name the plugin at fault and end the program with
+ * TOOL_FAILED. */
 void tool_install_handlers(void);
 
 /* The signal that asked to stop; 0 = none. */
@@ -106,8 +117,8 @@ int tool_interrupted(void);
 /* CLOCK_MONOTONIC in nanoseconds. */
 int64_t tool_now_ns(void);
 
-/* Shows on standard error what is going on, once it has taken two seconds, when that is a terminal. One at a time; begin and end on one
- * thread. `format` gives what is going on now. */
+/* Shows on standard error what is going on, once it has taken two seconds, when that is a terminal.
+ * One at a time; begin and end on one thread. `format` gives what is going on now. */
 void tool_progress_begin(const tool_common *common);
 void tool_progress(const char *format, ...) KILN_PRINTF(1, 2);
 void tool_progress_end(void);

@@ -107,7 +107,11 @@ const char *tool_time_text(int64_t nanoseconds, char text[32])
         value /= 1000;
         unit++;
     }
-    snprintf(text, 32, unit == 0 ? "%.0f %s" : value < 10 ? "%.2f %s" : "%.1f %s", value, units[unit]);
+    snprintf(text, 32,
+             unit == 0    ? "%.0f %s"
+             : value < 10 ? "%.2f %s"
+                          : "%.1f %s",
+             value, units[unit]);
     return text;
 }
 
@@ -234,8 +238,8 @@ static void print_log(void *context, int level, const char *message)
 {
     const tool_common *common = context;
     if (level <= KILN_LOG_WARNING)
-        fprintf(stderr, "%s: %s%s\n", common->command,
-                level == KILN_LOG_WARNING ? "warning: " : "", message);
+        fprintf(stderr, "%s: %s%s\n", common->command, level == KILN_LOG_WARNING ? "warning: " : "",
+                message);
 }
 
 bool tool_runtime_open(const tool_common *common, kiln_runtime **runtime)

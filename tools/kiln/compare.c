@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running a job: comparing a step's result with the oracle's or another backend's, from the same inputs. */
+/* Running a job: comparing a step's result with the oracle's or another backend's, from the same
+ * inputs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ static bool host_operands(job_run *run, const job_step *step, kiln_tensor *tenso
 {
     int64_t index;
     memset(tensors, 0, KILN_GEMM_SLOTS * sizeof *tensors);
-    for (int slot = job_next_input(step, -1, &index); slot >= 0; slot = job_next_input(step, slot, &index)) {
+    for (int slot = job_next_input(step, -1, &index); slot >= 0;
+         slot = job_next_input(step, slot, &index)) {
         kiln_tensor whole;
         if (!run_host_tensor(run, index, &whole))
             return false;
@@ -50,8 +52,8 @@ static bool ask_oracle(job_run *run, const run_step *ran, judgement *judge)
     judge->exact = malloc(((size_t)count + 1) * sizeof *judge->exact);
     judge->bound = malloc(((size_t)count + 1) * sizeof *judge->bound);
     if (judge->exact && judge->bound &&
-        conformance_gemm_oracle(&step->desc, &args, ran->info.flags | other.flags, judge->exact, judge->bound,
-                                &reason) == KILN_OK)
+        conformance_gemm_oracle(&step->desc, &args, ran->info.flags | other.flags, judge->exact,
+                                judge->bound, &reason) == KILN_OK)
         return true;
     tool_fail(run->common, "step '%s': the oracle cannot compute it: %s", step->name, reason);
     return false;
@@ -65,13 +67,15 @@ static void *ask_backend(job_run *run, const run_step *ran, const job_step *step
     const job_tensor *d = &run->job->tensors[step->d];
     kiln_tensor from = job_whole(d), to = from;
     int64_t time_ns, index;
-    for (int slot = job_next_input(step, -1, &index); slot >= 0; slot = job_next_input(step, slot, &index))
+    for (int slot = job_next_input(step, -1, &index); slot >= 0;
+         slot = job_next_input(step, slot, &index))
         if (!run_place(run, index, ran->other_device, NULL))
             return NULL;
     if (!run_allocate(run, step->d, ran->other_device, &from.buffer))
         return NULL;
     to.data = malloc((size_t)job_tensor_bytes(d) + 1);
-    bool good = to.data && run_plan_once(run, step, ran->other, ran->other_device, from.buffer, &time_ns);
+    bool good =
+        to.data && run_plan_once(run, step, ran->other, ran->other_device, from.buffer, &time_ns);
     if (good && kiln_copy(NULL, run->runtime, &to, &from) != KILN_OK) {
         tool_fail(run->common, "step '%s': %s", step->name, kiln_last_error());
         good = false;
@@ -96,7 +100,8 @@ static double difference_of(double result, double reference)
 }
 
 /* Of two results each of which may be its bound away from the exact one. */
-static double ratio_of_two(uint32_t type, double exact, double bound, double result, double reference)
+static double ratio_of_two(uint32_t type, double exact, double bound, double result,
+                           double reference)
 {
     double difference = difference_of(result, reference);
     if (difference == 0 || isinf(bound))
@@ -119,7 +124,8 @@ static double ratio_at(const judgement *judge, int64_t at, double result, double
     return ratio_of_two(type, judge->exact[at], judge->bound[at], result, reference);
 }
 
-static void note_worst(const judgement *judge, int64_t at, double result, double reference, run_comparison *found)
+static void note_worst(const judgement *judge, int64_t at, double result, double reference,
+                       run_comparison *found)
 {
     int64_t n = judge->step->desc.n, m = judge->step->desc.m;
     found->worst[0] = at / n / m;
@@ -141,7 +147,8 @@ static void measure(const judgement *judge, run_comparison *found)
     double worst = -1;
     for (int64_t at = 0; at < count; at++) {
         double result = element(&judge->result, at);
-        double reference = judge->reference.type ? element(&judge->reference, at) : judge->exact[at];
+        double reference =
+            judge->reference.type ? element(&judge->reference, at) : judge->exact[at];
         double difference = difference_of(result, reference);
         double ratio = ratio_at(judge, at, result, reference);
         found->max_difference = fmax(found->max_difference, difference);
@@ -161,7 +168,8 @@ static double largest_magnitude(const judgement *judge)
     int64_t count = kiln_tensor_elements(&judge->result);
     double largest = 0;
     for (int64_t at = 0; at < count; at++) {
-        double value = fabs(judge->reference.type ? element(&judge->reference, at) : judge->exact[at]);
+        double value =
+            fabs(judge->reference.type ? element(&judge->reference, at) : judge->exact[at]);
         if (isfinite(value))
             largest = fmax(largest, value);
     }
@@ -175,8 +183,9 @@ static void decide(const judgement *judge, run_comparison *found)
         double allowed = judge->tolerance * largest_magnitude(judge);
         found->passed = found->max_difference <= allowed;
         if (!found->passed)
-            snprintf(found->why, sizeof found->why, "the difference may be %.3g of the largest magnitude: %.3g",
-                     judge->tolerance, allowed);
+            snprintf(found->why, sizeof found->why,
+                     "the difference may be %.3g of the largest magnitude: %.3g", judge->tolerance,
+                     allowed);
         return;
     }
     found->passed = found->bound_ratio <= 1;
@@ -210,7 +219,8 @@ bool run_compare(job_run *run, int64_t index)
     judgement judge = {.step = &run->job->steps[index], .tolerance = run->options->tolerance};
     const char *with = run->options->compare;
     if (!ran->other && strcmp(with, "oracle") != 0) {
-        snprintf(ran->comparison.why, sizeof ran->comparison.why, "the step itself ran on %s", with);
+        snprintf(ran->comparison.why, sizeof ran->comparison.why, "the step itself ran on %s",
+                 with);
         return true;
     }
     tool_progress("comparing %s with %s", judge.step->name, with);

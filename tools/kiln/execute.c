@@ -7,15 +7,16 @@
 
 /* ---- One run of one plan ---- */
 
-bool run_plan_once(job_run *run, const job_step *step, kiln_plan *plan, kiln_device *device, kiln_buffer *d,
-                   int64_t *time_ns)
+bool run_plan_once(job_run *run, const job_step *step, kiln_plan *plan, kiln_device *device,
+                   kiln_buffer *d, int64_t *time_ns)
 {
     kiln_tensor tensors[KILN_GEMM_SLOTS];
     kiln_gemm_args args = {{sizeof args, KILN_GEMM_SLOTS, tensors}, step->alpha, step->beta};
     kiln_stream *stream;
     int64_t index;
     memset(tensors, 0, sizeof tensors);
-    for (int slot = job_next_input(step, -1, &index); slot >= 0; slot = job_next_input(step, slot, &index)) {
+    for (int slot = job_next_input(step, -1, &index); slot >= 0;
+         slot = job_next_input(step, slot, &index)) {
         tensors[slot] = job_view(run->job, step, (uint32_t)slot, index);
         tensors[slot].buffer = *run_buffer(run, index, device);
     }
@@ -35,7 +36,8 @@ bool run_plan_once(job_run *run, const job_step *step, kiln_plan *plan, kiln_dev
 static bool place_inputs(job_run *run, const job_step *step, kiln_device *device, int64_t *moved)
 {
     int64_t index;
-    for (int slot = job_next_input(step, -1, &index); slot >= 0; slot = job_next_input(step, slot, &index))
+    for (int slot = job_next_input(step, -1, &index); slot >= 0;
+         slot = job_next_input(step, slot, &index))
         if (!run_place(run, index, device, moved))
             return false;
     return true;
@@ -74,11 +76,11 @@ static bool run_one(job_run *run, int64_t index)
     kiln_buffer **d = run_buffer(run, step->d, out->device);
     kiln_stream *stream;
     int64_t before = 0, after = 0, staged = atomic_load(&run->staged_bytes);
-    if (!place_inputs(run, step, out->device, &out->copied_bytes) || !run_allocate(run, step->d, out->device, d) ||
-        !run_stream(run, out->device, &stream))
+    if (!place_inputs(run, step, out->device, &out->copied_bytes) ||
+        !run_allocate(run, step->d, out->device, d) || !run_stream(run, out->device, &stream))
         return false;
-    tool_progress("step %lld of %lld, %s on %s", (long long)index + 1, (long long)run->job->step_count, step->name,
-                  out->info.backend);
+    tool_progress("step %lld of %lld, %s on %s", (long long)index + 1,
+                  (long long)run->job->step_count, step->name, out->info.backend);
     bool counts = read_cycles(stream, &before);
     if (!run_plan_once(run, step, out->plan, out->device, *d, &out->time_ns))
         return false;
@@ -96,7 +98,8 @@ bool run_steps(job_run *run)
     }
     bool good = true;
     for (int64_t i = 0; good && i < run->job->step_count; i++)
-        good = !tool_interrupted() && run_one(run, i) && (!run->options->compare || run_compare(run, i));
+        good = !tool_interrupted() && run_one(run, i) &&
+               (!run->options->compare || run_compare(run, i));
     kiln_trace_set(run->runtime, NULL, NULL);
     return good && !tool_interrupted();
 }

@@ -50,8 +50,9 @@ static json_t *candidate_json(const kiln_candidate *candidate)
                      candidate->staged != 0, "chosen", candidate->chosen != 0);
 }
 
-static int print_candidates_json(const tool_common *common, const gemm_words *words, const char *device,
-                                 const kiln_candidate *candidates, int64_t count)
+static int print_candidates_json(const tool_common *common, const gemm_words *words,
+                                 const char *device, const kiln_candidate *candidates,
+                                 int64_t count)
 {
     char shape[256];
     json_t *list = json_array();
@@ -61,17 +62,20 @@ static int print_candidates_json(const tool_common *common, const gemm_words *wo
         if (candidates[i].chosen)
             chosen = candidates[i].backend;
     }
-    return tool_print_json(common, json_pack("{s:s, s:s, s:s, s:s?, s:o}", "operator", KILN_GEMM,
-                                             "shape", gemm_describe(&words->desc, shape, sizeof shape),
-                                             "device", device, "chosen", chosen, "candidates", list));
+    return tool_print_json(common,
+                           json_pack("{s:s, s:s, s:s, s:s?, s:o}", "operator", KILN_GEMM, "shape",
+                                     gemm_describe(&words->desc, shape, sizeof shape), "device",
+                                     device, "chosen", chosen, "candidates", list));
 }
 
 static void print_candidates(const gemm_words *words, const char *device,
                              const kiln_candidate *candidates, int64_t count)
 {
     char shape[256], time[32], bytes[32];
-    printf("%s  %s  on %s\n\n", KILN_GEMM, gemm_describe(&words->desc, shape, sizeof shape), device);
-    tool_table *table = tool_table_new("|backend|device|support|kernel|>estimate|>workspace|reason");
+    printf("%s  %s  on %s\n\n", KILN_GEMM, gemm_describe(&words->desc, shape, sizeof shape),
+           device);
+    tool_table *table =
+        tool_table_new("|backend|device|support|kernel|>estimate|>workspace|reason");
     for (int64_t i = 0; i < count; i++) {
         const kiln_candidate *candidate = &candidates[i];
         bool yes = candidate->support != KILN_SUPPORT_NO;
@@ -82,9 +86,9 @@ static void print_candidates(const gemm_words *words, const char *device,
                         candidate->staged ? ", staged" : "");
         tool_table_cell(table, "%s", yes ? candidate->kernel : "");
         tool_table_cell(table, "%s",
-                        candidate->estimated_ns ? tool_time_text(candidate->estimated_ns, time) : "");
-        tool_table_cell(table, "%s",
-                        yes ? tool_bytes_text(candidate->workspace_bytes, bytes) : "");
+                        candidate->estimated_ns ? tool_time_text(candidate->estimated_ns, time)
+                                                : "");
+        tool_table_cell(table, "%s", yes ? tool_bytes_text(candidate->workspace_bytes, bytes) : "");
         tool_table_cell(table, "%s", candidate->reason);
     }
     tool_table_print(table, 0, stdout);
@@ -147,7 +151,8 @@ static int explain(const tool_common *common, kiln_runtime *runtime, const gemm_
         return tool_fail(common, "%s", kiln_last_error());
     int code = any_chosen(candidates, count) ? TOOL_OK : TOOL_FAILED;
     if (common->json) {
-        int printed = print_candidates_json(common, words, kiln_device_name(device), candidates, count);
+        int printed =
+            print_candidates_json(common, words, kiln_device_name(device), candidates, count);
         code = printed == TOOL_OK ? code : printed;
     } else {
         print_candidates(words, kiln_device_name(device), candidates, count);
@@ -167,9 +172,9 @@ static int read_words(const tool_common *common, int argc, char **argv, gemm_wor
         return tool_usage(common, "name an operator, such as %s", KILN_GEMM);
     if (strcmp(argv[0], KILN_GEMM) != 0) {
         const char *near = kiln_yaml_nearest(argv[0], known, 1);
-        return tool_usage(common, "no words are known for operator '%s'%s%s%s; '%s' has some", argv[0],
-                          near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "",
-                          KILN_GEMM);
+        return tool_usage(common, "no words are known for operator '%s'%s%s%s; '%s' has some",
+                          argv[0], near ? " (did you mean '" : "", near ? near : "",
+                          near ? "'?)" : "", KILN_GEMM);
     }
     for (int i = 1; i < argc; i++)
         if (!gemm_words_read(words, argv[i], &problem))

@@ -202,7 +202,8 @@ static bool read_type(gemm_words *words, const char *name, const char *value, ge
     return true;
 }
 
-static bool read_switch(gemm_words *words, const char *name, const char *value, gemm_problem *problem)
+static bool read_switch(gemm_words *words, const char *name, const char *value,
+                        gemm_problem *problem)
 {
     uint32_t flag = strcmp(name, "transpose_a") == 0   ? KILN_GEMM_TRANSPOSE_A
                     : strcmp(name, "transpose_b") == 0 ? KILN_GEMM_TRANSPOSE_B
@@ -214,7 +215,8 @@ static bool read_switch(gemm_words *words, const char *name, const char *value, 
     return true;
 }
 
-static bool read_factor(gemm_words *words, const char *name, const char *value, gemm_problem *problem)
+static bool read_factor(gemm_words *words, const char *name, const char *value,
+                        gemm_problem *problem)
 {
     if (tool_read_number(value, name[0] == 'a' ? &words->alpha : &words->beta))
         return true;
@@ -250,7 +252,8 @@ static bool read_epilogues(gemm_words *words, const char *name, const char *valu
     return true;
 }
 
-static bool read_dynamic(gemm_words *words, const char *name, const char *value, gemm_problem *problem)
+static bool read_dynamic(gemm_words *words, const char *name, const char *value,
+                         gemm_problem *problem)
 {
     char copy[64];
     snprintf(copy, sizeof copy, "%s", value);
@@ -402,8 +405,9 @@ const char *gemm_describe(const kiln_gemm_desc *desc, char *text, size_t size)
     if (desc->batch > 1 && used < size)
         used += (size_t)snprintf(text + used, size - used, " batch=%lld", (long long)desc->batch);
     if (used < size)
-        used += (size_t)snprintf(text + used, size - used, " %s×%s→%s", kiln_type_name(desc->a_type),
-                                 kiln_type_name(desc->b_type), kiln_type_name(desc->d_type));
+        used +=
+            (size_t)snprintf(text + used, size - used, " %s×%s→%s", kiln_type_name(desc->a_type),
+                             kiln_type_name(desc->b_type), kiln_type_name(desc->d_type));
     if (desc->head.flags & KILN_GEMM_TRANSPOSE_A && used < size)
         used += (size_t)snprintf(text + used, size - used, " transpose_a");
     if (desc->head.flags & KILN_GEMM_TRANSPOSE_B && used < size)

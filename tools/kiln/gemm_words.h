@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A GEMM in words, as `kiln explain`, `kiln run gemm` and `kiln bench gemm` take it:
  *
- *     m=512 n=1024 k=4096 [batch=8] type=f16 [d=f32] [transpose_b] [epilogues=bias,relu] [device=npu:0]
+ *     m=512 n=1024 k=4096 [batch=8] type=f16 [d=f32] [transpose_b] [epilogues=bias,relu]
+ * [device=npu:0]
  *
- * Words may come in any order, each once. A switch such as transpose_b may also be given as transpose_b=true or =false. */
+ * Words may come in any order, each once. A switch such as transpose_b may also be given as
+ * transpose_b=true or =false. */
 #ifndef KILN_TOOLS_GEMM_WORDS_H
 #define KILN_TOOLS_GEMM_WORDS_H
 
@@ -34,21 +36,25 @@ extern const char gemm_words_help[];
 /* Reads one word. False with a problem when it is none, is repeated, or has a wrong value. */
 bool gemm_words_read(gemm_words *words, const char *word, gemm_problem *problem);
 
-/* Completes the descriptor when all words are read: m, n, k and a type must have been given; D's type is A's, i32 for i8; operands
- * of epilogues are f32, f64 for f64. Without alignment=BYTES, the promise is that of freshly allocated, contiguous matrices:
- * the largest power of two, at most 64, that divides a row. */
+/* Completes the descriptor when all words are read: m, n, k and a type must have been given; D's
+ * type is A's, i32 for i8; operands of epilogues are f32, f64 for f64. Without alignment=BYTES, the
+ * promise is that of freshly allocated, contiguous matrices: the largest power of two, at most 64,
+ * that divides a row. */
 bool gemm_words_finish(gemm_words *words, gemm_problem *problem);
 
-/* Reads one epilogue: "bias", "relu", "gelu_erf", "gelu_tanh", "silu", "residual", "multiply", "scale:0.5", "scale", "clip:0:6".
- * Those with an operand take its shape and type as further parts: "bias:column", "bias:f16", "scale:scalar:f32".
- * Only what is said is set: shape (default row; matrix for residual and multiply) and type (default 0). */
+/* Reads one epilogue: "bias", "relu", "gelu_erf", "gelu_tanh", "silu", "residual", "multiply",
+ * "scale:0.5", "scale", "clip:0:6". Those with an operand take its shape and type as further parts:
+ * "bias:column", "bias:f16", "scale:scalar:f32". Only what is said is set: shape (default row;
+ * matrix for residual and multiply) and type (default 0). */
 bool gemm_epilogue_read(const char *text, kiln_epilogue *epilogue, gemm_problem *problem);
 
-/* "bias" for KILN_EPILOGUE_BIAS and so on; "unknown" otherwise. And the kind of such a name; NONE when it is none. */
+/* "bias" for KILN_EPILOGUE_BIAS and so on; "unknown" otherwise. And the kind of such a name; NONE
+ * when it is none. */
 const char *gemm_epilogue_name(uint32_t kind);
 kiln_epilogue_kind gemm_epilogue_kind(const char *name);
 
-/* Whether epilogues of this kind need an operand tensor: bias, residual, multiply always, scale unless it has a number. */
+/* Whether epilogues of this kind need an operand tensor: bias, residual, multiply always, scale
+ * unless it has a number. */
 bool gemm_epilogue_takes_operand(uint32_t kind);
 
 /* All names of epilogues that `kiln` can ask for, for suggestions; *count is how many. */

@@ -51,7 +51,8 @@ static void print_plugins(const kiln_runtime *runtime)
     int64_t count = kiln_plugin_count(runtime);
     puts("\nplugins");
     if (count == 0) {
-        puts("  none was found: name their folders in KILN_PLUGIN_PATH, or as plugin_path in the profile");
+        puts("  none was found: name their folders in KILN_PLUGIN_PATH, or as plugin_path in the "
+             "profile");
         return;
     }
     tool_table *table = tool_table_new("name|version|vendor|state|operators|path");
@@ -87,7 +88,8 @@ static void print_memories(const kiln_device_info *info)
         tool_table_cell(table, "%lld", (long long)memory->instances);
         tool_table_cell(table, "%lld B", (long long)memory->line);
         tool_table_cell(table, "%s%s",
-                        memory->bytes_per_second ? tool_bytes_text(memory->bytes_per_second, rate) : "",
+                        memory->bytes_per_second ? tool_bytes_text(memory->bytes_per_second, rate)
+                                                 : "",
                         memory->bytes_per_second ? "/s" : "");
     }
     tool_table_print(table, 4, stdout);
@@ -178,7 +180,8 @@ int kiln_info_main(int argc, char **argv)
             return option == '?' ? TOOL_USAGE : (fputs(help, stdout), TOOL_OK);
         }
         if (what && what != option) {
-            code = tool_usage(&common, "--print-config, --schema and --reference exclude each other");
+            code =
+                tool_usage(&common, "--print-config, --schema and --reference exclude each other");
             tool_common_free(&common);
             return code;
         }

@@ -30,9 +30,9 @@ json_t *info_config_json(const kiln_runtime *runtime)
     for (int64_t i = 0; i < count; i++) {
         kiln_setting_info setting = {.struct_size = sizeof setting};
         if (kiln_setting_at(runtime, i, &setting) == KILN_OK)
-            json_array_append_new(list, json_pack("{s:s, s:s*, s:s*, s:s*}", "path", setting.path, "value",
-                                                  setting.value, "origin", setting.origin, "help",
-                                                  setting.help));
+            json_array_append_new(list, json_pack("{s:s, s:s*, s:s*, s:s*}", "path", setting.path,
+                                                  "value", setting.value, "origin", setting.origin,
+                                                  "help", setting.help));
     }
     return list;
 }
@@ -85,16 +85,17 @@ json_t *info_device_json(kiln_device *device)
 {
     kiln_device_info info = {.struct_size = sizeof info};
     if (kiln_device_get_info(device, &info) != KILN_OK)
-        return json_pack("{s:s, s:s}", "name", kiln_device_name(device), "error", kiln_last_error());
+        return json_pack("{s:s, s:s}", "name", kiln_device_name(device), "error",
+                         kiln_last_error());
     return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:[I,I,I], s:I, s:o, s:b, s:b, s:o}", "name",
                      kiln_device_name(device), "description", info.name, "fingerprint",
                      info.fingerprint, "memory_bytes", (json_int_t)info.memory_bytes,
                      "compute_units", (json_int_t)info.compute_units, "vector_bytes",
-                     (json_int_t)info.vector_bytes, "matrix_shape", (json_int_t)info.matrix_shape[0],
-                     (json_int_t)info.matrix_shape[1], (json_int_t)info.matrix_shape[2],
-                     "copy_bytes_per_second", (json_int_t)info.copy_bytes_per_second, "spaces",
-                     spaces_json(info.spaces), "host_addressable",
-                     (info.flags & KILN_DEVICE_HOST_ADDRESSABLE) != 0, "model",
+                     (json_int_t)info.vector_bytes, "matrix_shape",
+                     (json_int_t)info.matrix_shape[0], (json_int_t)info.matrix_shape[1],
+                     (json_int_t)info.matrix_shape[2], "copy_bytes_per_second",
+                     (json_int_t)info.copy_bytes_per_second, "spaces", spaces_json(info.spaces),
+                     "host_addressable", (info.flags & KILN_DEVICE_HOST_ADDRESSABLE) != 0, "model",
                      (info.flags & KILN_DEVICE_MODEL) != 0, "memories", memories_json(&info));
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JSON of kiln info; the pieces serve `kiln bench` and `kiln run` too. Objects are the caller's; NULL when memory is exhausted. */
+/* The JSON of kiln info; the pieces serve `kiln bench` and `kiln run` too. Objects are the
+ * caller's; NULL when memory is exhausted. */
 #ifndef KILN_TOOLS_INFO_JSON_H
 #define KILN_TOOLS_INFO_JSON_H
 
 #include "tools/kiln/command.h"
 
-/* {"kiln", "profile": {"name", "origin"}, "threads", "default_device", "plugins": […], "devices": […]} */
+/* {"kiln", "profile": {"name", "origin"}, "threads", "default_device", "plugins": […], "devices":
+ * […]} */
 json_t *info_json(kiln_runtime *runtime);
 
 /* [{"path", "value", "origin", "help"}, …] */

@@ -59,14 +59,15 @@ int64_t job_find_tensor(const kiln_job *job, const char *name)
     return JOB_NONE;
 }
 
-bool job_name_is_free(const kiln_job *job, const char *name, const kiln_yaml_node *node, kiln_yaml_error *error)
+bool job_name_is_free(const kiln_job *job, const char *name, const kiln_yaml_node *node,
+                      kiln_yaml_error *error)
 {
     int64_t other = job_find_tensor(job, name);
     if (other == JOB_NONE)
         return true;
     const kiln_yaml_node *place = job->tensors[other].node;
-    return job_fail(error, node, "there already is a tensor '%s', in line %d; choose another name", name,
-                    place ? (int)place->line : 0);
+    return job_fail(error, node, "there already is a tensor '%s', in line %d; choose another name",
+                    name, place ? (int)place->line : 0);
 }
 
 /* The step that makes a tensor further down, NULL when none does. */
@@ -88,19 +89,20 @@ static bool unknown_tensor(const kiln_job *job, const kiln_yaml_node *node, cons
 {
     const kiln_yaml_node *later = later_step(job, name);
     if (later)
-        return job_fail(error, node, "tensor '%s' is made only by the step in line %d, which must come first",
+        return job_fail(error, node,
+                        "tensor '%s' is made only by the step in line %d, which must come first",
                         name, (int)later->line);
     const char **names = tool_allocate((size_t)job->tensor_count, sizeof *names);
     for (int64_t i = 0; i < job->tensor_count; i++)
         names[i] = job->tensors[i].name;
     const char *near = kiln_yaml_nearest(name, names, (size_t)job->tensor_count);
     free(names);
-    return job_fail(error, node, "there is no tensor '%s'%s%s%s", name, near ? " (did you mean '" : "",
-                    near ? near : "", near ? "'?)" : "");
+    return job_fail(error, node, "there is no tensor '%s'%s%s%s", name,
+                    near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
 }
 
-bool job_use_tensor(const kiln_job *job, const kiln_yaml_node *node, const char *what, int64_t *index,
-                    kiln_yaml_error *error)
+bool job_use_tensor(const kiln_job *job, const kiln_yaml_node *node, const char *what,
+                    int64_t *index, kiln_yaml_error *error)
 {
     const char *name;
     if (!kiln_yaml_text(node, what, &name, error))
@@ -114,7 +116,7 @@ bool job_use_tensor(const kiln_job *job, const kiln_yaml_node *node, const char 
 
 /* ---- YAML ---- */
 
-#define EXPECT_KEYS(node, what, keys, error)                                                       \
+#define EXPECT_KEYS(node, what, keys, error) \
     kiln_yaml_expect_keys(node, what, keys, sizeof(keys) / sizeof(keys)[0], error)
 
 /* The text of an optional key: NULL when it is absent. */
@@ -177,7 +179,8 @@ static bool parse_output(kiln_job *job, const kiln_yaml_node *key, const kiln_ya
     }
     output.classes = scores != NULL;
     if (!kiln_yaml_text(file, "the output's file", &output.file, error) ||
-        !job_use_tensor(job, scores ? scores : key, scores ? "scores" : "an output", &output.tensor, error))
+        !job_use_tensor(job, scores ? scores : key, scores ? "scores" : "an output", &output.tensor,
+                        error))
         return false;
     *job_add_output(job) = output;
     return true;
@@ -229,12 +232,14 @@ static bool parse_head(kiln_job *job, const kiln_yaml_node *root, kiln_yaml_erro
     static const char *const keys[] = {"schema", "name", "tensors", "steps", "outputs", "checks"};
     const kiln_yaml_node *node;
     int64_t schema;
-    if (!EXPECT_KEYS(root, "a job", keys, error) || !required(root, "a job", "schema", &node, error))
+    if (!EXPECT_KEYS(root, "a job", keys, error) ||
+        !required(root, "a job", "schema", &node, error))
         return false;
     if (!kiln_yaml_integer(node, "schema", 1, INT32_MAX, false, &schema, error))
         return false;
     if (schema != 1)
-        return kiln_yaml_fail(error, node, "this kiln reads jobs of schema 1, not %lld", (long long)schema);
+        return kiln_yaml_fail(error, node, "this kiln reads jobs of schema 1, not %lld",
+                              (long long)schema);
     node = kiln_yaml_get(root, "name");
     return !node || kiln_yaml_text(node, "name", &job->name, error);
 }
@@ -263,7 +268,8 @@ static bool finish_parse(const char *name, kiln_job *result, kiln_yaml_error *er
     return false;
 }
 
-bool job_parse(const char *name, const char *text, size_t size, kiln_job *result, kiln_yaml_error *error)
+bool job_parse(const char *name, const char *text, size_t size, kiln_job *result,
+               kiln_yaml_error *error)
 {
     memset(result, 0, sizeof *result);
     if (kiln_yaml_parse(name, text, size, &result->tree, error) != KILN_YAML_OK)

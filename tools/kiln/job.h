@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job: tensors from files, steps that compute on them, outputs and checks. Read from YAML (job_parse), or made from the
- * options of `kiln run gemm`; completed and checked by job_resolve before anything runs. */
+/* A job: tensors from files, steps that compute on them, outputs and checks. Read from YAML
+ * (job_parse), or made from the options of `kiln run gemm`; completed and checked by job_resolve
+ * before anything runs. */
 #ifndef KILN_TOOLS_JOB_H
 #define KILN_TOOLS_JOB_H
 
@@ -10,8 +11,9 @@
 
 enum { JOB_NONE = -1 }; /* index of nothing */
 
-/* Everywhere: `node` is where it stands in the YAML, for located errors; NULL when the job came from the command line. Text belongs
- * to the YAML tree or to the command line unless said otherwise. */
+/* Everywhere: `node` is where it stands in the YAML, for located errors; NULL when the job came
+ * from the command line. Text belongs to the YAML tree or to the command line unless said
+ * otherwise. */
 
 typedef struct job_tensor {
     const char *name;
@@ -82,12 +84,15 @@ typedef struct kiln_job {
     int64_t tensor_count, step_count, output_count, check_count, file_count;
 } kiln_job;
 
-/* Reads a job from YAML in memory or from a file. False with a located error; the job then is empty. Otherwise job_free() it. */
-bool job_parse(const char *name, const char *text, size_t size, kiln_job *result, kiln_yaml_error *error);
+/* Reads a job from YAML in memory or from a file. False with a located error; the job then is
+ * empty. Otherwise job_free() it. */
+bool job_parse(const char *name, const char *text, size_t size, kiln_job *result,
+               kiln_yaml_error *error);
 bool job_read(const char *path, kiln_job *result, kiln_yaml_error *error);
 
-/* Opens the files of the job, takes types and shapes from them, works out those of every step, and fills the steps' descriptors.
- * Checks everything that can be known without a backend. Reads no elements but row indices. False with an error. */
+/* Opens the files of the job, takes types and shapes from them, works out those of every step, and
+ * fills the steps' descriptors. Checks everything that can be known without a backend. Reads no
+ * elements but row indices. False with an error. */
 bool job_resolve(kiln_job *job, kiln_yaml_error *error);
 
 /* Releases everything in the job, not the job itself. */
@@ -104,11 +109,12 @@ job_output *job_add_output(kiln_job *job);
 int64_t job_find_tensor(const kiln_job *job, const char *name);
 
 /* Reads the name of a tensor that already exists; `what` names the key in errors. */
-bool job_use_tensor(const kiln_job *job, const kiln_yaml_node *node, const char *what, int64_t *index,
-                    kiln_yaml_error *error);
+bool job_use_tensor(const kiln_job *job, const kiln_yaml_node *node, const char *what,
+                    int64_t *index, kiln_yaml_error *error);
 
 /* Refuses a name that a tensor already bears. */
-bool job_name_is_free(const kiln_job *job, const char *name, const kiln_yaml_node *node, kiln_yaml_error *error);
+bool job_name_is_free(const kiln_job *job, const char *name, const kiln_yaml_node *node,
+                      kiln_yaml_error *error);
 
 /* Reads the list of steps. */
 bool job_parse_steps(kiln_job *job, const kiln_yaml_node *list, kiln_yaml_error *error);
@@ -118,13 +124,15 @@ bool job_open_files(kiln_job *job, kiln_yaml_error *error);
 bool job_shape_steps(kiln_job *job, kiln_yaml_error *error);
 
 /* Writes an error: located when there is a node. Returns false. */
-bool job_fail(kiln_yaml_error *error, const kiln_yaml_node *node, const char *format, ...) KILN_PRINTF(3, 4);
+bool job_fail(kiln_yaml_error *error, const kiln_yaml_node *node, const char *format, ...)
+    KILN_PRINTF(3, 4);
 
 /* "[360, 64]" of a tensor's shape. Returns `text`. */
 const char *job_shape_text(const job_tensor *tensor, char text[160]);
 
-/* The view that a step passes for tensor `index` in slot `slot` of kiln.gemm/1, without memory: shapes and strides as the operator wants
- * them (a leading batch of stride 0 where the tensor has none, vectors flat). */
+/* The view that a step passes for tensor `index` in slot `slot` of kiln.gemm/1, without memory:
+ * shapes and strides as the operator wants them (a leading batch of stride 0 where the tensor has
+ * none, vectors flat). */
 kiln_tensor job_view(const kiln_job *job, const job_step *step, uint32_t slot, int64_t index);
 
 /* A contiguous tensor of that tensor's type and shape, without memory. */
@@ -133,8 +141,8 @@ kiln_tensor job_whole(const job_tensor *tensor);
 /* Bytes of it. */
 int64_t job_tensor_bytes(const job_tensor *tensor);
 
-/* Calls for every tensor that a step reads: next slot after `slot` (begin with -1) that is in use; -1 at the end. *index is the
- * tensor. D is not among them. */
+/* Calls for every tensor that a step reads: next slot after `slot` (begin with -1) that is in use;
+ * -1 at the end. *index is the tensor. D is not among them. */
 int job_next_input(const job_step *step, int slot, int64_t *index);
 
 #endif

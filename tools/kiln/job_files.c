@@ -8,8 +8,8 @@
 
 /* ---- Files: each is opened once ---- */
 
-static bool open_file(kiln_job *job, const char *name, const kiln_yaml_node *node, tensor_file **file,
-                      kiln_yaml_error *error)
+static bool open_file(kiln_job *job, const char *name, const kiln_yaml_node *node,
+                      tensor_file **file, kiln_yaml_error *error)
 {
     char *path = tool_text("%s%s", name[0] == '/' ? "" : job->folder, name);
     for (int64_t i = 0; i < job->file_count; i++)
@@ -48,8 +48,8 @@ static bool no_such_entry(const tensor_file *file, const job_tensor *tensor, kil
                     near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
 }
 
-static bool find_entry(const tensor_file *file, const job_tensor *tensor, const tensor_entry **entry,
-                       kiln_yaml_error *error)
+static bool find_entry(const tensor_file *file, const job_tensor *tensor,
+                       const tensor_entry **entry, kiln_yaml_error *error)
 {
     if (tensor->entry)
         *entry = entry_by_name(file, tensor->entry);
@@ -70,8 +70,8 @@ static bool find_entry(const tensor_file *file, const job_tensor *tensor, const 
 static bool is_integer(uint32_t type)
 {
     switch (type) {
-#define TYPE_CASE(id, number, name, bits, kind)                                                    \
-    case number:                                                                                   \
+#define TYPE_CASE(id, number, name, bits, kind) \
+    case number:                                \
         return kind == 's' || kind == 'u';
         KILN_TYPES(TYPE_CASE)
 #undef TYPE_CASE
@@ -89,8 +89,8 @@ static bool take_rows(job_tensor *tensor, const kiln_tensor *indices, kiln_yaml_
     for (int64_t i = 0; i < count; i++) {
         double index = kiln_load_f64(indices->type, indices->data, i * indices->strides[0]);
         if (!(index >= 0 && index < (double)rows))
-            return job_fail(error, tensor->node, "%s[%lld] is %.0f, but %s has rows 0 to %lld", tensor->rows,
-                            (long long)i, index, tensor->file, (long long)rows - 1);
+            return job_fail(error, tensor->node, "%s[%lld] is %.0f, but %s has rows 0 to %lld",
+                            tensor->rows, (long long)i, index, tensor->file, (long long)rows - 1);
         list[i] = (int64_t)index;
     }
     tensor->shape[0] = count;
@@ -107,7 +107,8 @@ static bool read_rows(kiln_job *job, job_tensor *tensor, kiln_yaml_error *error)
     if (tensor_file_get(file, NULL, &indices, &problem) != KILN_OK)
         return job_fail(error, tensor->node, "rows: %s", problem.text);
     if (indices.rank != 1 || !is_integer(indices.type))
-        return job_fail(error, tensor->node, "rows: %s is %s of rank %u; a vector of whole numbers is wanted",
+        return job_fail(error, tensor->node,
+                        "rows: %s is %s of rank %u; a vector of whole numbers is wanted",
                         tensor->rows, kiln_type_name(indices.type), indices.rank);
     if (tensor->rank == 0 || kiln_type_bits(tensor->type) < 8)
         return job_fail(error, tensor->node, "rows cannot be taken from a %s tensor of rank %u",
@@ -132,7 +133,8 @@ static bool open_tensor(kiln_job *job, job_tensor *tensor, kiln_yaml_error *erro
 bool job_open_files(kiln_job *job, kiln_yaml_error *error)
 {
     for (int64_t i = 0; i < job->tensor_count; i++) {
-        tool_progress("opening tensor %lld of %lld", (long long)i + 1, (long long)job->tensor_count);
+        tool_progress("opening tensor %lld of %lld", (long long)i + 1,
+                      (long long)job->tensor_count);
         if (job->tensors[i].file && !open_tensor(job, &job->tensors[i], error))
             return false;
     }

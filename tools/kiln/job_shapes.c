@@ -13,7 +13,8 @@ const char *job_shape_text(const job_tensor *tensor, char text[160])
 {
     int used = snprintf(text, 160, "[");
     for (uint32_t i = 0; i < tensor->rank && used < 140; i++)
-        used += snprintf(text + used, 160 - (size_t)used, i ? ", %lld" : "%lld", (long long)tensor->shape[i]);
+        used += snprintf(text + used, 160 - (size_t)used, i ? ", %lld" : "%lld",
+                         (long long)tensor->shape[i]);
     snprintf(text + used, 160 - (size_t)used, "]");
     return text;
 }
@@ -90,8 +91,8 @@ static bool expect_matrix(const kiln_job *job, const job_step *step, const char 
     char shape[160];
     if (tensor->rank == 2 || tensor->rank == 3)
         return true;
-    return job_fail(error, node, "step '%s': %s '%s' is %s; a matrix is wanted, or a batch of them", step->name,
-                    key, tensor->name, job_shape_text(tensor, shape));
+    return job_fail(error, node, "step '%s': %s '%s' is %s; a matrix is wanted, or a batch of them",
+                    step->name, key, tensor->name, job_shape_text(tensor, shape));
 }
 
 static int64_t extent(const job_tensor *tensor, bool last)
@@ -100,8 +101,8 @@ static int64_t extent(const job_tensor *tensor, bool last)
 }
 
 /* One batch for all: that of those with a leading dimension other than 1. */
-static bool join_batch(const kiln_job *job, const job_step *step, int64_t index, const kiln_yaml_node *node,
-                       int64_t *batch, kiln_yaml_error *error)
+static bool join_batch(const kiln_job *job, const job_step *step, int64_t index,
+                       const kiln_yaml_node *node, int64_t *batch, kiln_yaml_error *error)
 {
     const job_tensor *tensor = &job->tensors[index];
     if (tensor->rank != 3)
@@ -111,8 +112,8 @@ static bool join_batch(const kiln_job *job, const job_step *step, int64_t index,
         return true;
     }
     return tensor->shape[0] == *batch || tensor->shape[0] == 1 ||
-           job_fail(error, node, "step '%s': '%s' has a batch of %lld, the others one of %lld", step->name,
-                    tensor->name, (long long)tensor->shape[0], (long long)*batch);
+           job_fail(error, node, "step '%s': '%s' has a batch of %lld, the others one of %lld",
+                    step->name, tensor->name, (long long)tensor->shape[0], (long long)*batch);
 }
 
 static bool inner_mismatch(const kiln_job *job, const job_step *step, kiln_yaml_error *error)
@@ -120,17 +121,19 @@ static bool inner_mismatch(const kiln_job *job, const job_step *step, kiln_yaml_
     const job_tensor *a = &job->tensors[step->a], *b = &job->tensors[step->b];
     char a_shape[160], b_shape[160];
     bool helps = extent(a, !step->transpose_a) == extent(b, !step->transpose_b);
-    return job_fail(error, step->b_node,
-                    "step '%s': the inner dimensions differ: a '%s' %s%s gives K = %lld, b '%s' %s%s gives "
-                    "K = %lld%s%s",
-                    step->name, a->name, job_shape_text(a, a_shape), step->transpose_a ? " transposed" : "",
-                    (long long)extent(a, !step->transpose_a), b->name, job_shape_text(b, b_shape),
-                    step->transpose_b ? " transposed" : "", (long long)extent(b, step->transpose_b),
-                    helps ? "; it would fit with transpose_b: " : "",
-                    helps ? (step->transpose_b ? "false" : "true") : "");
+    return job_fail(
+        error, step->b_node,
+        "step '%s': the inner dimensions differ: a '%s' %s%s gives K = %lld, b '%s' %s%s gives "
+        "K = %lld%s%s",
+        step->name, a->name, job_shape_text(a, a_shape), step->transpose_a ? " transposed" : "",
+        (long long)extent(a, !step->transpose_a), b->name, job_shape_text(b, b_shape),
+        step->transpose_b ? " transposed" : "", (long long)extent(b, step->transpose_b),
+        helps ? "; it would fit with transpose_b: " : "",
+        helps ? (step->transpose_b ? "false" : "true") : "");
 }
 
-static bool shape_of_d(kiln_job *job, job_step *step, int64_t m, int64_t n, int64_t batch, kiln_yaml_error *error)
+static bool shape_of_d(kiln_job *job, job_step *step, int64_t m, int64_t n, int64_t batch,
+                       kiln_yaml_error *error)
 {
     job_tensor *d = &job->tensors[step->d];
     uint32_t type = job->tensors[step->a].type;
@@ -143,7 +146,8 @@ static bool shape_of_d(kiln_job *job, job_step *step, int64_t m, int64_t n, int6
     if (__builtin_mul_overflow(m > 0 ? m : 1, n > 0 ? n : 1, &elements) ||
         __builtin_mul_overflow(elements, batch > 0 ? batch : 1, &elements) ||
         __builtin_mul_overflow(elements, 16, &bytes))
-        return job_fail(error, d->node, "step '%s': d '%s' would be %lld × %lld, which is too large", step->name,
+        return job_fail(error, d->node,
+                        "step '%s': d '%s' would be %lld × %lld, which is too large", step->name,
                         d->name, (long long)m, (long long)n);
     return true;
 }
@@ -176,7 +180,8 @@ static bool like_d(const kiln_job *job, const job_step *step, const job_tensor *
     const job_tensor *d = &job->tensors[step->d];
     return (tensor->rank == 2 || tensor->rank == 3) && extent(tensor, false) == step->desc.m &&
            extent(tensor, true) == step->desc.n &&
-           (tensor->rank == 2 || (d->rank == 3 && tensor->shape[0] == d->shape[0]) || tensor->shape[0] == 1);
+           (tensor->rank == 2 || (d->rank == 3 && tensor->shape[0] == d->shape[0]) ||
+            tensor->shape[0] == 1);
 }
 
 static bool check_c(const kiln_job *job, const job_step *step, kiln_yaml_error *error)
@@ -184,8 +189,9 @@ static bool check_c(const kiln_job *job, const job_step *step, kiln_yaml_error *
     if (step->c == JOB_NONE || like_d(job, step, &job->tensors[step->c]))
         return true;
     char shape[160], d_shape[160];
-    return job_fail(error, step->c_node, "step '%s': c '%s' is %s, but the result is %s", step->name,
-                    job->tensors[step->c].name, job_shape_text(&job->tensors[step->c], shape),
+    return job_fail(error, step->c_node, "step '%s': c '%s' is %s, but the result is %s",
+                    step->name, job->tensors[step->c].name,
+                    job_shape_text(&job->tensors[step->c], shape),
                     job_shape_text(&job->tensors[step->d], d_shape));
 }
 
@@ -204,7 +210,8 @@ static kiln_operand_shape vector_shape(const job_step *step, const job_tensor *x
     return KILN_OPERAND_NONE;
 }
 
-static bool shape_epilogue(const kiln_job *job, job_step *step, job_epilogue *epilogue, kiln_yaml_error *error)
+static bool shape_epilogue(const kiln_job *job, job_step *step, job_epilogue *epilogue,
+                           kiln_yaml_error *error)
 {
     if (epilogue->operand == JOB_NONE)
         return true;
@@ -221,16 +228,20 @@ static bool shape_epilogue(const kiln_job *job, job_step *step, job_epilogue *ep
         return true;
     long long m = step->desc.m, n = step->desc.n;
     if (matrix)
-        return job_fail(error, epilogue->node, "step '%s': %s '%s' is %s, but the result is [%lld, %lld]", step->name,
+        return job_fail(error, epilogue->node,
+                        "step '%s': %s '%s' is %s, but the result is [%lld, %lld]", step->name,
                         gemm_epilogue_name(out->kind), x->name, job_shape_text(x, shape), m, n);
     return job_fail(error, epilogue->node,
-                    "step '%s': %s '%s' is %s; [%lld] is wanted (one per column), [%lld, 1] (one per row) or [1]",
-                    step->name, gemm_epilogue_name(out->kind), x->name, job_shape_text(x, shape), n, m);
+                    "step '%s': %s '%s' is %s; [%lld] is wanted (one per column), [%lld, 1] (one "
+                    "per row) or [1]",
+                    step->name, gemm_epilogue_name(out->kind), x->name, job_shape_text(x, shape), n,
+                    m);
 }
 
 /* ---- Descriptors ---- */
 
-static uint32_t view_alignment(const kiln_job *job, const job_step *step, uint32_t slot, int64_t index)
+static uint32_t view_alignment(const kiln_job *job, const job_step *step, uint32_t slot,
+                               int64_t index)
 {
     if (index == JOB_NONE)
         return 0;
@@ -288,21 +299,23 @@ static bool has_suffix(const char *text, const char *suffix)
 
 static bool fits_npy(uint32_t type)
 {
-    static const uint32_t types[] = {KILN_F64, KILN_F32, KILN_F16, KILN_I64, KILN_U64, KILN_I32, KILN_U32,
-                                     KILN_I16, KILN_U16, KILN_I8,  KILN_U8,  KILN_BOOL};
+    static const uint32_t types[] = {KILN_F64, KILN_F32, KILN_F16, KILN_I64, KILN_U64, KILN_I32,
+                                     KILN_U32, KILN_I16, KILN_U16, KILN_I8,  KILN_U8,  KILN_BOOL};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i] == type)
             return true;
     return false;
 }
 
-static bool check_scores(const kiln_job *job, int64_t index, const kiln_yaml_node *node, kiln_yaml_error *error)
+static bool check_scores(const kiln_job *job, int64_t index, const kiln_yaml_node *node,
+                         kiln_yaml_error *error)
 {
     const job_tensor *scores = &job->tensors[index];
     char shape[160];
     if (scores->rank == 2 && scores->shape[1] > 0)
         return true;
-    return job_fail(error, node, "scores '%s' are %s; one row per case with one column per class is wanted",
+    return job_fail(error, node,
+                    "scores '%s' are %s; one row per case with one column per class is wanted",
                     scores->name, job_shape_text(scores, shape));
 }
 
@@ -313,15 +326,17 @@ static bool check_output(const kiln_job *job, const job_output *output, kiln_yam
     if (output->classes && !check_scores(job, output->tensor, output->node, error))
         return false;
     if (!npy && !has_suffix(output->file, ".safetensors"))
-        return job_fail(error, output->node, "output '%s': %s must end in .npy, .npz or .safetensors", output->name,
+        return job_fail(error, output->node,
+                        "output '%s': %s must end in .npy, .npz or .safetensors", output->name,
                         output->file);
     if (npy && !fits_npy(type))
-        return job_fail(error, output->node, "output '%s' is %s, which %s cannot hold; name a .safetensors file",
+        return job_fail(error, output->node,
+                        "output '%s' is %s, which %s cannot hold; name a .safetensors file",
                         output->name, kiln_type_name(type), output->file);
     for (const job_output *other = job->outputs; other < output; other++)
         if (strcmp(other->file, output->file) == 0 && has_suffix(output->file, ".npy"))
-            return job_fail(error, output->node, "outputs '%s' and '%s' both go to %s", other->name, output->name,
-                            output->file);
+            return job_fail(error, output->node, "outputs '%s' and '%s' both go to %s", other->name,
+                            output->name, output->file);
     return true;
 }
 
@@ -333,8 +348,9 @@ static bool check_check(const kiln_job *job, const job_check *check, kiln_yaml_e
         return false;
     if (labels->rank == 1 && labels->shape[0] == scores->shape[0])
         return true;
-    return job_fail(error, check->node, "labels '%s' are %s; one for each of the %lld rows of '%s' is wanted",
-                    labels->name, job_shape_text(labels, shape), (long long)scores->shape[0], scores->name);
+    return job_fail(
+        error, check->node, "labels '%s' are %s; one for each of the %lld rows of '%s' is wanted",
+        labels->name, job_shape_text(labels, shape), (long long)scores->shape[0], scores->name);
 }
 
 bool job_resolve(kiln_job *job, kiln_yaml_error *error)

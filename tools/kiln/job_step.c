@@ -20,7 +20,8 @@ static bool type_of(const kiln_yaml_node *node, uint32_t *type, kiln_yaml_error 
 
 /* ---- Epilogues ---- */
 
-static bool clip_limits(const kiln_yaml_node *value, kiln_epilogue *epilogue, kiln_yaml_error *error)
+static bool clip_limits(const kiln_yaml_node *value, kiln_epilogue *epilogue,
+                        kiln_yaml_error *error)
 {
     if (!kiln_yaml_expect(value, "clip", KILN_YAML_SEQUENCE, error))
         return false;
@@ -30,15 +31,16 @@ static bool clip_limits(const kiln_yaml_node *value, kiln_epilogue *epilogue, ki
         !kiln_yaml_number(value->items[1], "clip", -HUGE_VAL, HUGE_VAL, &epilogue->p1, error))
         return false;
     return epilogue->p0 <= epilogue->p1 ||
-           kiln_yaml_fail(error, value, "clip: the lower limit %g is above the upper one %g", epilogue->p0,
-                          epilogue->p1);
+           kiln_yaml_fail(error, value, "clip: the lower limit %g is above the upper one %g",
+                          epilogue->p0, epilogue->p1);
 }
 
 /* Whether {scale: X} gives a number rather than a tensor's name. */
 static bool is_number(const kiln_yaml_node *value)
 {
     double number;
-    return value->kind == KILN_YAML_SCALAR && !value->quoted && tool_read_number(value->text, &number);
+    return value->kind == KILN_YAML_SCALAR && !value->quoted &&
+           tool_read_number(value->text, &number);
 }
 
 static bool epilogue_value(const kiln_job *job, const kiln_yaml_node *value, job_epilogue *epilogue,
@@ -62,7 +64,8 @@ static bool parse_epilogue(const kiln_job *job, const kiln_yaml_node *item, job_
 {
     bool plain = item->kind == KILN_YAML_SCALAR;
     if (!plain && (item->kind != KILN_YAML_MAPPING || item->count != 1))
-        return kiln_yaml_fail(error, item, "an epilogue is a name, or one name with its value, as in {bias: b1}");
+        return kiln_yaml_fail(
+            error, item, "an epilogue is a name, or one name with its value, as in {bias: b1}");
     const kiln_yaml_node *key = plain ? item : item->keys[0];
     size_t count, index;
     const char *const *names = gemm_epilogue_names(&count);
@@ -74,13 +77,15 @@ static bool parse_epilogue(const kiln_job *job, const kiln_yaml_node *item, job_
     epilogue->node = item;
     if (!plain)
         return epilogue_value(job, item->items[0], epilogue, error);
-    if (epilogue->epilogue.kind == KILN_EPILOGUE_CLIP || gemm_epilogue_takes_operand(epilogue->epilogue.kind))
+    if (epilogue->epilogue.kind == KILN_EPILOGUE_CLIP ||
+        gemm_epilogue_takes_operand(epilogue->epilogue.kind))
         return kiln_yaml_fail(error, item, "epilogue %s needs a value, as in {%s: …}", names[index],
                               names[index]);
     return true;
 }
 
-static bool parse_epilogues(const kiln_job *job, const kiln_yaml_node *list, job_step *step, kiln_yaml_error *error)
+static bool parse_epilogues(const kiln_job *job, const kiln_yaml_node *list, job_step *step,
+                            kiln_yaml_error *error)
 {
     if (!kiln_yaml_expect(list, "epilogues", KILN_YAML_SEQUENCE, error))
         return false;
@@ -96,8 +101,8 @@ static bool parse_epilogues(const kiln_job *job, const kiln_yaml_node *list, job
 
 /* ---- Operands ---- */
 
-static bool operand(const kiln_job *job, const kiln_yaml_node *node, const char *key, int64_t *index,
-                    const kiln_yaml_node **place, kiln_yaml_error *error)
+static bool operand(const kiln_job *job, const kiln_yaml_node *node, const char *key,
+                    int64_t *index, const kiln_yaml_node **place, kiln_yaml_error *error)
 {
     const kiln_yaml_node *value = kiln_yaml_get(node, key);
     if (!value)
@@ -106,25 +111,29 @@ static bool operand(const kiln_job *job, const kiln_yaml_node *node, const char 
     return job_use_tensor(job, value, key, index, error);
 }
 
-static bool optional_boolean(const kiln_yaml_node *node, const char *key, bool *value, kiln_yaml_error *error)
+static bool optional_boolean(const kiln_yaml_node *node, const char *key, bool *value,
+                             kiln_yaml_error *error)
 {
     const kiln_yaml_node *found = kiln_yaml_get(node, key);
     return !found || kiln_yaml_boolean(found, key, value, error);
 }
 
-static bool optional_number(const kiln_yaml_node *node, const char *key, double *value, kiln_yaml_error *error)
+static bool optional_number(const kiln_yaml_node *node, const char *key, double *value,
+                            kiln_yaml_error *error)
 {
     const kiln_yaml_node *found = kiln_yaml_get(node, key);
     return !found || kiln_yaml_number(found, key, -HUGE_VAL, HUGE_VAL, value, error);
 }
 
-static bool optional_name(const kiln_yaml_node *node, const char *key, const char **value, kiln_yaml_error *error)
+static bool optional_name(const kiln_yaml_node *node, const char *key, const char **value,
+                          kiln_yaml_error *error)
 {
     const kiln_yaml_node *found = kiln_yaml_get(node, key);
     return !found || kiln_yaml_text(found, key, value, error);
 }
 
-static bool parse_c(const kiln_job *job, const kiln_yaml_node *node, job_step *step, kiln_yaml_error *error)
+static bool parse_c(const kiln_job *job, const kiln_yaml_node *node, job_step *step,
+                    kiln_yaml_error *error)
 {
     const kiln_yaml_node *c = kiln_yaml_get(node, "c"), *beta = kiln_yaml_get(node, "beta");
     if (c && !operand(job, node, "c", &step->c, &step->c_node, error))
@@ -137,7 +146,8 @@ static bool parse_c(const kiln_job *job, const kiln_yaml_node *node, job_step *s
 }
 
 /* The result: a name, or {name, type}. */
-static bool parse_d(kiln_job *job, const kiln_yaml_node *node, job_step *step, kiln_yaml_error *error)
+static bool parse_d(kiln_job *job, const kiln_yaml_node *node, job_step *step,
+                    kiln_yaml_error *error)
 {
     static const char *const keys[] = {"name", "type"};
     const kiln_yaml_node *d = kiln_yaml_get(node, "d"), *name = d, *type = NULL;
@@ -152,7 +162,8 @@ static bool parse_d(kiln_job *job, const kiln_yaml_node *node, job_step *step, k
         if (!name)
             return kiln_yaml_fail(error, d, "d: 'name' is missing");
     }
-    if (!kiln_yaml_text(name, "d", &text, error) || (type && !type_of(type, &step->type_out, error)) ||
+    if (!kiln_yaml_text(name, "d", &text, error) ||
+        (type && !type_of(type, &step->type_out, error)) ||
         !job_name_is_free(job, text, name, error))
         return false;
     job_tensor *tensor = job_add_tensor(job);
@@ -177,15 +188,16 @@ static bool parse_operator(const kiln_yaml_node *node, kiln_yaml_error *error)
 
 static bool parse_step(kiln_job *job, const kiln_yaml_node *node, kiln_yaml_error *error)
 {
-    static const char *const keys[] = {"name",        "operator",  "a",     "b",    "c",
-                                       "d",           "alpha",     "beta",  "transpose_a",
-                                       "transpose_b", "epilogues", "backend", "device"};
-    job_step step = {.node = node, .a = JOB_NONE, .b = JOB_NONE, .c = JOB_NONE, .d = JOB_NONE, .alpha = 1};
+    static const char *const keys[] = {
+        "name", "operator",    "a",           "b",         "c",       "d",     "alpha",
+        "beta", "transpose_a", "transpose_b", "epilogues", "backend", "device"};
+    job_step step = {
+        .node = node, .a = JOB_NONE, .b = JOB_NONE, .c = JOB_NONE, .d = JOB_NONE, .alpha = 1};
     if (!kiln_yaml_expect_keys(node, "a step", keys, sizeof keys / sizeof keys[0], error) ||
         !parse_operator(node, error) || !optional_name(node, "name", &step.name, error) ||
         !operand(job, node, "a", &step.a, &step.a_node, error) ||
-        !operand(job, node, "b", &step.b, &step.b_node, error) || !parse_c(job, node, &step, error) ||
-        !optional_number(node, "alpha", &step.alpha, error) ||
+        !operand(job, node, "b", &step.b, &step.b_node, error) ||
+        !parse_c(job, node, &step, error) || !optional_number(node, "alpha", &step.alpha, error) ||
         !optional_boolean(node, "transpose_a", &step.transpose_a, error) ||
         !optional_boolean(node, "transpose_b", &step.transpose_b, error) ||
         !optional_name(node, "backend", &step.backend, error) ||

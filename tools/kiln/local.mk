@@ -35,6 +35,7 @@ kiln_SOURCES = \
 	tools/kiln/table.c \
 	tools/kiln/table.h
 kiln_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+kiln_LDFLAGS =
 kiln_LDADD = bench/libkilnbench.la conformance/libconformance.la tools/io/libkilnio.la support/libkilnsupport.la \
 	$(KILN_LIBS) $(JANSSON_LIBS) -lm
 

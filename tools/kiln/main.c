@@ -71,8 +71,8 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     tool_install_handlers();
-    /* A reader that went away, or a limit on the size of files, is an error of that write, not the end of the program between
-     * two renames. */
+    /* A reader that went away, or a limit on the size of files, is an error of that write, not the
+     * end of the program between two renames. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     int code = dispatch(argc, argv);

@@ -21,8 +21,8 @@ static char *folder_of(const char *path)
     return slash == path ? tool_text("/") : tool_text("%.*s", (int)(slash - path), path);
 }
 
-/* The path without links, so that two spellings of one file are seen and a link at the end is followed; NULL, with errno, when its
- * folder does not exist. */
+/* The path without links, so that two spellings of one file are seen and a link at the end is
+ * followed; NULL, with errno, when its folder does not exist. */
 static char *canonical_path(const char *path)
 {
     char *whole = realpath(path, NULL);
@@ -77,8 +77,10 @@ bool run_check_outputs(job_run *run)
         if (!check_output_path(run, i))
             return false;
         for (int64_t other = 0; other < i; other++)
-            if (is_npy(run->outputs[i].path) && strcmp(run->outputs[i].path, run->outputs[other].path) == 0)
-                return refuse(run, &run->job->outputs[i], run->outputs[i].path, "another output goes there too");
+            if (is_npy(run->outputs[i].path) &&
+                strcmp(run->outputs[i].path, run->outputs[other].path) == 0)
+                return refuse(run, &run->job->outputs[i], run->outputs[i].path,
+                              "another output goes there too");
     }
     return true;
 }
@@ -111,7 +113,8 @@ static bool write_temporary(const job_run *run, int64_t first, pending *file)
             list[count++] = (tensor_output){run->job->outputs[i].name, run->outputs[i].tensor};
     char *folder = folder_of(target);
     file->target = target;
-    file->temporary = tool_text("%s/.kiln-%ld-%lld%s", folder, (long)getpid(), (long long)first, suffix);
+    file->temporary =
+        tool_text("%s/.kiln-%ld-%lld%s", folder, (long)getpid(), (long long)first, suffix);
     io_error problem;
     kiln_status status = tensor_file_write(file->temporary, list, count, &problem);
     if (status != KILN_OK) {

@@ -34,7 +34,8 @@ bool run_allocate(job_run *run, int64_t tensor, kiln_device *device, kiln_buffer
     const job_tensor *shape = &run->job->tensors[tensor];
     if (kiln_buffer_alloc(device, KILN_SPACE_DEVICE, job_tensor_bytes(shape), buffer) == KILN_OK)
         return true;
-    tool_fail(run->common, "tensor '%s' on %s: %s", shape->name, kiln_device_name(device), kiln_last_error());
+    tool_fail(run->common, "tensor '%s' on %s: %s", shape->name, kiln_device_name(device),
+              kiln_last_error());
     return false;
 }
 
@@ -47,7 +48,8 @@ static void *gather_rows(const job_run *run, const job_tensor *tensor, const kil
     int64_t bytes = job_tensor_bytes(tensor);
     void *memory = malloc(bytes > 0 ? (size_t)bytes : 1);
     if (!memory) {
-        tool_fail(run->common, "tensor '%s': no memory for its %lld rows", tensor->name, (long long)tensor->shape[0]);
+        tool_fail(run->common, "tensor '%s': no memory for its %lld rows", tensor->name,
+                  (long long)tensor->shape[0]);
         return NULL;
     }
     whole.data = memory;
@@ -55,7 +57,8 @@ static void *gather_rows(const job_run *run, const job_tensor *tensor, const kil
     to.shape[0] = from.shape[0] = 1;
     for (int64_t row = 0; row < tensor->shape[0]; row++) {
         from.byte_offset =
-            source->byte_offset + kiln_type_row_bytes(tensor->type, tensor->row_list[row] * source->strides[0]);
+            source->byte_offset +
+            kiln_type_row_bytes(tensor->type, tensor->row_list[row] * source->strides[0]);
         to.byte_offset = kiln_type_row_bytes(tensor->type, row * whole.strides[0]);
         if (kiln_copy(NULL, run->runtime, &to, &from) != KILN_OK) {
             tool_fail(run->common, "tensor '%s': %s", tensor->name, kiln_last_error());
@@ -102,7 +105,8 @@ static kiln_buffer *anywhere(const job_run *run, int64_t tensor)
     return NULL;
 }
 
-static bool copy_across(job_run *run, int64_t index, kiln_buffer *from, const kiln_tensor *destination)
+static bool copy_across(job_run *run, int64_t index, kiln_buffer *from,
+                        const kiln_tensor *destination)
 {
     kiln_tensor source = job_whole(&run->job->tensors[index]);
     source.buffer = from;
@@ -122,7 +126,8 @@ bool run_place(job_run *run, int64_t tensor, kiln_device *device, int64_t *moved
     kiln_tensor destination = job_whole(&run->job->tensors[tensor]);
     if (!run_allocate(run, tensor, device, &destination.buffer))
         return false;
-    bool good = from ? copy_across(run, tensor, from, &destination) : load_file(run, tensor, &destination);
+    bool good =
+        from ? copy_across(run, tensor, from, &destination) : load_file(run, tensor, &destination);
     if (!good) {
         kiln_buffer_release(destination.buffer);
         return false;

@@ -39,8 +39,8 @@ static void step_cells(const job_run *run, int64_t index, tool_table *table)
 
 static void print_steps(const job_run *run)
 {
-    tool_table *table =
-        tool_table_new("step|operator|shape|backend|device|kernel|>time|>cycles|>staged|>copied|fallback");
+    tool_table *table = tool_table_new(
+        "step|operator|shape|backend|device|kernel|>time|>cycles|>staged|>copied|fallback");
     for (int64_t i = 0; i < run->job->step_count; i++)
         step_cells(run, i, table);
     tool_table_print(table, 0, stdout);
@@ -72,8 +72,10 @@ static void print_remarks(const job_run *run)
     for (int64_t i = 0; i < run->device_count; i++) {
         kiln_device *device = kiln_device_at(run->runtime, i);
         kiln_device_info info = {.struct_size = sizeof info};
-        if (run->streams[i] && kiln_device_get_info(device, &info) == KILN_OK && info.flags & KILN_DEVICE_MODEL)
-            printf("%s is a software model: its cycles are the model's, its times say nothing about hardware\n",
+        if (run->streams[i] && kiln_device_get_info(device, &info) == KILN_OK &&
+            info.flags & KILN_DEVICE_MODEL)
+            printf("%s is a software model: its cycles are the model's, its times say nothing "
+                   "about hardware\n",
                    kiln_device_name(device));
     }
 }
@@ -91,10 +93,11 @@ static void comparison_cells(const job_run *run, int64_t index, tool_table *tabl
     tool_table_cell(table, "%.3g", found->max_difference);
     tool_table_cell(table, "%.3g", found->max_relative);
     if (run->job->steps[index].desc.batch > 1)
-        tool_table_cell(table, "[%lld, %lld, %lld]", (long long)found->worst[0], (long long)found->worst[1],
-                        (long long)found->worst[2]);
+        tool_table_cell(table, "[%lld, %lld, %lld]", (long long)found->worst[0],
+                        (long long)found->worst[1], (long long)found->worst[2]);
     else
-        tool_table_cell(table, "[%lld, %lld]", (long long)found->worst[1], (long long)found->worst[2]);
+        tool_table_cell(table, "[%lld, %lld]", (long long)found->worst[1],
+                        (long long)found->worst[2]);
     tool_table_cell(table, "%.9g", found->worst_result);
     tool_table_cell(table, "%.9g", found->worst_reference);
     if (found->bound_ratio >= 0)
@@ -107,8 +110,8 @@ static void comparison_cells(const job_run *run, int64_t index, tool_table *tabl
 static void print_comparisons(const job_run *run)
 {
     printf("\ncompared with %s\n", run->options->compare);
-    tool_table *table =
-        tool_table_new("step|>max difference|>max relative|worst at|>result|>reference|>difference/bound|");
+    tool_table *table = tool_table_new(
+        "step|>max difference|>max relative|worst at|>result|>reference|>difference/bound|");
     for (int64_t i = 0; i < run->job->step_count; i++)
         comparison_cells(run, i, table);
     tool_table_print(table, 0, stdout);
@@ -139,9 +142,9 @@ static void print_checks(const job_run *run)
     for (int64_t i = 0; i < run->job->check_count; i++) {
         const run_check *check = &run->checks[i];
         double share = check->total ? 100.0 * (double)check->correct / (double)check->total : 0;
-        printf("accuracy %.1f %% (%lld of %lld), wanted %.1f %%: %s\n", share, (long long)check->correct,
-               (long long)check->total, 100 * run->job->checks[i].at_least,
-               check->passed ? "passed" : "FAILED");
+        printf("accuracy %.1f %% (%lld of %lld), wanted %.1f %%: %s\n", share,
+               (long long)check->correct, (long long)check->total,
+               100 * run->job->checks[i].at_least, check->passed ? "passed" : "FAILED");
     }
 }
 

@@ -16,11 +16,13 @@ static json_t *number_json(double value)
 static json_t *comparison_json(const char *with, const run_comparison *found)
 {
     if (!found->compared)
-        return json_pack("{s:s, s:b, s:b, s:s}", "with", with, "compared", 0, "passed", 0, "reason", found->why);
-    return json_pack("{s:s, s:b, s:b, s:s, s:o, s:o, s:o, s:[I,I,I], s:o, s:o}", "with", with, "compared", 1,
-                     "passed", found->passed, "reason", found->why, "max_difference",
-                     number_json(found->max_difference), "max_relative", number_json(found->max_relative),
-                     "bound_ratio", found->bound_ratio >= 0 ? number_json(found->bound_ratio) : json_null(),
+        return json_pack("{s:s, s:b, s:b, s:s}", "with", with, "compared", 0, "passed", 0, "reason",
+                         found->why);
+    return json_pack("{s:s, s:b, s:b, s:s, s:o, s:o, s:o, s:[I,I,I], s:o, s:o}", "with", with,
+                     "compared", 1, "passed", found->passed, "reason", found->why, "max_difference",
+                     number_json(found->max_difference), "max_relative",
+                     number_json(found->max_relative), "bound_ratio",
+                     found->bound_ratio >= 0 ? number_json(found->bound_ratio) : json_null(),
                      "worst", (json_int_t)found->worst[0], (json_int_t)found->worst[1],
                      (json_int_t)found->worst[2], "worst_result", number_json(found->worst_result),
                      "worst_reference", number_json(found->worst_reference));
@@ -30,20 +32,24 @@ static json_t *step_json(const job_run *run, int64_t index)
 {
     const run_step *step = &run->steps[index];
     char shape[256];
-    json_t *object = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:b}", "name", run->job->steps[index].name, "operator",
-        step->info.operator_name, "shape", gemm_describe(&run->job->steps[index].desc, shape, sizeof shape),
-        "backend", step->info.backend, "device", step->info.device, "kernel", step->info.kernel, "reason",
-        step->info.reason, "estimated_ns", (json_int_t)step->info.estimated_ns, "workspace_bytes",
-        (json_int_t)step->info.workspace_bytes, "staged", step->info.staged != 0, "fallback", step->fallback);
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:b}", "name",
+                  run->job->steps[index].name, "operator", step->info.operator_name, "shape",
+                  gemm_describe(&run->job->steps[index].desc, shape, sizeof shape), "backend",
+                  step->info.backend, "device", step->info.device, "kernel", step->info.kernel,
+                  "reason", step->info.reason, "estimated_ns", (json_int_t)step->info.estimated_ns,
+                  "workspace_bytes", (json_int_t)step->info.workspace_bytes, "staged",
+                  step->info.staged != 0, "fallback", step->fallback);
     if (run->options->dry_run)
         return object;
     json_object_set_new(object, "time_ns", json_integer(step->time_ns));
-    json_object_set_new(object, "cycles", step->counts_cycles ? json_integer(step->cycles) : json_null());
+    json_object_set_new(object, "cycles",
+                        step->counts_cycles ? json_integer(step->cycles) : json_null());
     json_object_set_new(object, "staged_bytes", json_integer(step->staged_bytes));
     json_object_set_new(object, "copied_bytes", json_integer(step->copied_bytes));
     if (run->options->compare)
-        json_object_set_new(object, "comparison", comparison_json(run->options->compare, &step->comparison));
+        json_object_set_new(object, "comparison",
+                            comparison_json(run->options->compare, &step->comparison));
     return object;
 }
 
@@ -74,13 +80,15 @@ static json_t *largest_difference_json(const job_run *run)
 static json_t *totals_json(const job_run *run)
 {
     run_totals sum = run_sum(run);
-    json_t *object = json_pack("{s:I, s:o, s:I}", "steps", (json_int_t)run->job->step_count, "steps_by_backend",
-                               backends_json(run), "fallbacks", (json_int_t)sum.fallbacks);
+    json_t *object =
+        json_pack("{s:I, s:o, s:I}", "steps", (json_int_t)run->job->step_count, "steps_by_backend",
+                  backends_json(run), "fallbacks", (json_int_t)sum.fallbacks);
     if (run->options->dry_run)
         return object;
     json_object_set_new(object, "staged_bytes", json_integer(sum.staged_bytes));
     json_object_set_new(object, "copied_bytes", json_integer(sum.copied_bytes));
-    json_object_set_new(object, "cycles", sum.counts_cycles ? json_integer(sum.cycles) : json_null());
+    json_object_set_new(object, "cycles",
+                        sum.counts_cycles ? json_integer(sum.cycles) : json_null());
     json_object_set_new(object, "time_ns", json_integer(sum.time_ns));
     if (run->options->compare)
         json_object_set_new(object, "max_difference", largest_difference_json(run));
@@ -95,9 +103,10 @@ static json_t *outputs_json(const job_run *run)
         json_t *shape = json_array();
         for (uint32_t d = 0; d < output->tensor.rank; d++)
             json_array_append_new(shape, json_integer(output->tensor.shape[d]));
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:s*}", "name", run->job->outputs[i].name, "file",
-                                              output->shown, "type", kiln_type_name(output->tensor.type), "shape",
-                                              shape, "digest", output->digest[0] ? output->digest : NULL));
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s, s:o, s:s*}", "name", run->job->outputs[i].name, "file",
+                            output->shown, "type", kiln_type_name(output->tensor.type), "shape",
+                            shape, "digest", output->digest[0] ? output->digest : NULL));
     }
     return list;
 }
@@ -108,10 +117,11 @@ static json_t *checks_json(const job_run *run)
     for (int64_t i = 0; i < run->job->check_count; i++) {
         const run_check *check = &run->checks[i];
         double share = check->total ? (double)check->correct / (double)check->total : 0;
-        json_array_append_new(list, json_pack("{s:s, s:f, s:I, s:I, s:f, s:b}", "kind", "accuracy", "accuracy", share,
-                                              "correct", (json_int_t)check->correct, "total",
-                                              (json_int_t)check->total, "at_least", run->job->checks[i].at_least,
-                                              "passed", check->passed));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:f, s:I, s:I, s:f, s:b}", "kind", "accuracy",
+                                        "accuracy", share, "correct", (json_int_t)check->correct,
+                                        "total", (json_int_t)check->total, "at_least",
+                                        run->job->checks[i].at_least, "passed", check->passed));
     }
     return list;
 }
@@ -121,9 +131,10 @@ int run_report_json(const job_run *run)
     json_t *steps = json_array();
     for (int64_t i = 0; i < run->job->step_count; i++)
         json_array_append_new(steps, step_json(run, i));
-    json_t *object = json_pack("{s:s, s:s, s:o, s:b, s:o, s:o}", "kiln", kiln_version(), "job", run->job->name,
-                               "profile", info_profile_json(run->runtime), "dry_run", run->options->dry_run, "steps",
-                               steps, "totals", totals_json(run));
+    json_t *object =
+        json_pack("{s:s, s:s, s:o, s:b, s:o, s:o}", "kiln", kiln_version(), "job", run->job->name,
+                  "profile", info_profile_json(run->runtime), "dry_run", run->options->dry_run,
+                  "steps", steps, "totals", totals_json(run));
     if (!run->options->dry_run) {
         json_object_set_new(object, "outputs", outputs_json(run));
         json_object_set_new(object, "checks", checks_json(run));

@@ -11,8 +11,8 @@ typedef struct route {
     bool elsewhere; /* not on the device that was tried first */
 } route;
 
-static kiln_status try_device(const job_run *run, const job_step *step, const char *backend, kiln_device *device,
-                              route *found)
+static kiln_status try_device(const job_run *run, const job_step *step, const char *backend,
+                              kiln_device *device, route *found)
 {
     kiln_plan_options options = {
         .struct_size = sizeof options,
@@ -23,10 +23,11 @@ static kiln_status try_device(const job_run *run, const job_step *step, const ch
     return kiln_plan_create(run->runtime, KILN_GEMM, &step->desc.head, &options, &found->plan);
 }
 
-/* Tries `first`, then, unless it is `only` that one, every other device: the run copies tensors to wherever they are needed, so a backend on
- * another device will do. False with the sentence about `first` in `why`. */
-static bool find_route(const job_run *run, const job_step *step, const char *backend, kiln_device *first, bool only,
-                       route *found, char why[1024])
+/* Tries `first`, then, unless it is `only` that one, every other device: the run copies tensors to
+ * wherever they are needed, so a backend on another device will do. False with the sentence about
+ * `first` in `why`. */
+static bool find_route(const job_run *run, const job_step *step, const char *backend,
+                       kiln_device *first, bool only, route *found, char why[1024])
 {
     kiln_status status = try_device(run, step, backend, first, found);
     found->elsewhere = false;
@@ -71,8 +72,8 @@ static bool plan_step(const job_run *run, const job_step *step, run_step *out)
     return true;
 }
 
-/* Finds who computes the same step for comparison. A backend that is the step's own is told later, step by step: other steps may
- * have run elsewhere. */
+/* Finds who computes the same step for comparison. A backend that is the step's own is told later,
+ * step by step: other steps may have run elsewhere. */
 static bool plan_comparison(const job_run *run, const job_step *step, run_step *out)
 {
     const char *backend = run->options->compare;
@@ -96,7 +97,8 @@ bool run_plan(job_run *run)
 {
     for (int64_t i = 0; i < run->job->step_count; i++) {
         const job_step *step = &run->job->steps[i];
-        tool_progress("planning step %lld of %lld, %s", (long long)i + 1, (long long)run->job->step_count, step->name);
+        tool_progress("planning step %lld of %lld, %s", (long long)i + 1,
+                      (long long)run->job->step_count, step->name);
         if (!plan_step(run, step, &run->steps[i]) || !plan_comparison(run, step, &run->steps[i]))
             return false;
         if (tool_interrupted())

@@ -27,7 +27,8 @@ static const char help[] =
 
 /* ---- Running ---- */
 
-static job_run *new_run(const tool_common *common, const run_options *options, kiln_runtime *runtime, kiln_job *job)
+static job_run *new_run(const tool_common *common, const run_options *options,
+                        kiln_runtime *runtime, kiln_job *job)
 {
     job_run *run = tool_allocate(1, sizeof *run);
     run->common = common;
@@ -36,7 +37,8 @@ static job_run *new_run(const tool_common *common, const run_options *options, k
     run->job = job;
     run->device_count = kiln_device_count(runtime);
     run->streams = tool_allocate((size_t)run->device_count, sizeof *run->streams);
-    run->buffers = tool_allocate((size_t)(run->device_count * job->tensor_count), sizeof *run->buffers);
+    run->buffers =
+        tool_allocate((size_t)(run->device_count * job->tensor_count), sizeof *run->buffers);
     run->steps = tool_allocate((size_t)job->step_count, sizeof *run->steps);
     run->outputs = tool_allocate((size_t)job->output_count, sizeof *run->outputs);
     run->checks = tool_allocate((size_t)job->check_count, sizeof *run->checks);
@@ -68,17 +70,20 @@ static void free_run(job_run *run)
     free(run);
 }
 
-/* Outputs are written whether or not comparisons and checks passed: who has to find out why they failed wants to see them. */
+/* Outputs are written whether or not comparisons and checks passed: who has to find out why they
+ * failed wants to see them. */
 static bool run_everything(job_run *run)
 {
     if (!run_check_outputs(run) || !run_plan(run))
         return false;
     if (run->options->dry_run)
         return true;
-    return run_steps(run) && run_gather_outputs(run) && run_make_checks(run) && run_write_outputs(run);
+    return run_steps(run) && run_gather_outputs(run) && run_make_checks(run) &&
+           run_write_outputs(run);
 }
 
-int run_job(const tool_common *common, const run_options *options, kiln_runtime *runtime, kiln_job *job)
+int run_job(const tool_common *common, const run_options *options, kiln_runtime *runtime,
+            kiln_job *job)
 {
     job_run *run = new_run(common, options, runtime, job);
     int code = TOOL_OK;
@@ -149,7 +154,8 @@ bool run_check_options(const tool_common *common, const run_options *options)
     return true;
 }
 
-static int read_job_command(tool_common *common, run_options *options, int argc, char **argv, kiln_job *job)
+static int read_job_command(tool_common *common, run_options *options, int argc, char **argv,
+                            kiln_job *job)
 {
     int option;
     kiln_yaml_error error;
@@ -162,7 +168,8 @@ static int read_job_command(tool_common *common, run_options *options, int argc,
             return TOOL_USAGE;
     }
     if (argc - optind != 1)
-        return tool_usage(common, argc == optind ? "name a job file" : "takes one job file, not %d", argc - optind);
+        return tool_usage(common, argc == optind ? "name a job file" : "takes one job file, not %d",
+                          argc - optind);
     if (!run_check_options(common, options))
         return TOOL_USAGE;
     return job_read(argv[optind], job, &error) ? TOOL_OK : tool_fail(common, "%s", error.text);

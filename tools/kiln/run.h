@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running a job: routing its steps, placing its tensors, executing, comparing, writing, reporting. */
+/* Running a job: routing its steps, placing its tensors, executing, comparing, writing, reporting.
+ */
 #ifndef KILN_TOOLS_RUN_H
 #define KILN_TOOLS_RUN_H
 
@@ -25,9 +26,11 @@ typedef struct run_comparison {
     bool passed;
     char why[256];         /* not compared, or not passed */
     double max_difference; /* absolute; Inf when only one of the two is finite or a number */
-    double max_relative;   /* the largest |difference| / |reference|, over elements whose reference is not 0 */
-    double bound_ratio;    /* the largest difference / bound (twice the bound between two backends); negative = not known */
-    int64_t worst[3];      /* batch, row, column of the largest bound_ratio, or else difference */
+    double max_relative; /* the largest |difference| / |reference|, over elements whose reference is
+                            not 0 */
+    double bound_ratio;  /* the largest difference / bound (twice the bound between two backends);
+                            negative = not known */
+    int64_t worst[3];    /* batch, row, column of the largest bound_ratio, or else difference */
     double worst_result, worst_reference;
 } run_comparison;
 
@@ -73,14 +76,15 @@ typedef struct job_run {
 
 /* Each function below prints what is wrong and returns false on failure. */
 
-/* Finds a backend and a device for every step, and for every comparison, by planning. Runs nothing. */
+/* Finds a backend and a device for every step, and for every comparison, by planning. Runs nothing.
+ */
 bool run_plan(job_run *run);
 
 /* The device's stream, made at first use. */
 bool run_stream(job_run *run, kiln_device *device, kiln_stream **stream);
 
-/* Puts a tensor on a device unless it is there: from its file, or from wherever it was computed. *moved (may be NULL) grows by
- * the bytes that were copied between devices. */
+/* Puts a tensor on a device unless it is there: from its file, or from wherever it was computed.
+ * *moved (may be NULL) grows by the bytes that were copied between devices. */
 bool run_place(job_run *run, int64_t tensor, kiln_device *device, int64_t *moved);
 
 /* Where a tensor is on a device: the run's reference, NULL when it is not there. */
@@ -92,9 +96,10 @@ bool run_allocate(job_run *run, int64_t tensor, kiln_device *device, kiln_buffer
 /* The whole tensor on the host, placing it there first. */
 bool run_host_tensor(job_run *run, int64_t tensor, kiln_tensor *view);
 
-/* Runs `plan` for a step on tensors of `device`, result to `d`, and waits. *time_ns is how long it took. */
-bool run_plan_once(job_run *run, const job_step *step, kiln_plan *plan, kiln_device *device, kiln_buffer *d,
-                   int64_t *time_ns);
+/* Runs `plan` for a step on tensors of `device`, result to `d`, and waits. *time_ns is how long it
+ * took. */
+bool run_plan_once(job_run *run, const job_step *step, kiln_plan *plan, kiln_device *device,
+                   kiln_buffer *d, int64_t *time_ns);
 
 /* Places, runs and compares every step. Returns false too when it was interrupted. */
 bool run_steps(job_run *run);
@@ -128,7 +133,8 @@ void run_report(const job_run *run);
 int run_report_json(const job_run *run);
 
 /* Plans, runs and reports a resolved job. Returns the exit code. */
-int run_job(const tool_common *common, const run_options *options, kiln_runtime *runtime, kiln_job *job);
+int run_job(const tool_common *common, const run_options *options, kiln_runtime *runtime,
+            kiln_job *job);
 
 /* ---- The command ---- */
 
@@ -145,12 +151,14 @@ enum {
     RUN_OPTION_OWN
 };
 
-#define RUN_OPTIONS                                                                                \
-    {"compare", required_argument, NULL, RUN_OPTION_COMPARE},                                      \
-        {"tolerance", required_argument, NULL, RUN_OPTION_TOLERANCE},                              \
-        {"digest", no_argument, NULL, RUN_OPTION_DIGEST},                                          \
-        {"dry-run", no_argument, NULL, RUN_OPTION_DRY_RUN},                                        \
-        {"out-dir", required_argument, NULL, RUN_OPTION_OUT_DIR}
+#define RUN_OPTIONS                                                   \
+    {"compare", required_argument, NULL, RUN_OPTION_COMPARE},         \
+        {"tolerance", required_argument, NULL, RUN_OPTION_TOLERANCE}, \
+        {"digest", no_argument, NULL, RUN_OPTION_DIGEST},             \
+        {"dry-run", no_argument, NULL, RUN_OPTION_DRY_RUN},           \
+    {                                                                 \
+        "out-dir", required_argument, NULL, RUN_OPTION_OUT_DIR        \
+    }
 
 #define RUN_HELP                                                                                   \
     "  --compare BACKEND    run every step on BACKEND too, from the same inputs, and compare;\n"   \
@@ -162,12 +170,14 @@ enum {
     "  --out-dir FOLDER     where outputs go (default: the current folder)\n"
 
 /* Takes one of them. False after having printed what is wrong. */
-bool run_take_option(const tool_common *common, run_options *options, int option, const char *value);
+bool run_take_option(const tool_common *common, run_options *options, int option,
+                     const char *value);
 
 /* Refuses options that do not go together. */
 bool run_check_options(const tool_common *common, const run_options *options);
 
-/* Reads the command line of `kiln run gemm` into a job of one step; argv[0] is "gemm". TOOL_OK, TOOL_USAGE or RUN_HELPED. */
+/* Reads the command line of `kiln run gemm` into a job of one step; argv[0] is "gemm". TOOL_OK,
+ * TOOL_USAGE or RUN_HELPED. */
 int run_gemm_read(tool_common *common, run_options *options, int argc, char **argv, kiln_job *job);
 
 #endif

@@ -112,7 +112,8 @@ static bool add_epilogue(building *build, const kiln_epilogue *epilogue, int64_t
         tool_usage(build->common, "at most %d epilogues are possible", KILN_GEMM_MAX_EPILOGUES);
         return false;
     }
-    step->epilogues[step->epilogue_count++] = (job_epilogue){.epilogue = *epilogue, .operand = operand};
+    step->epilogues[step->epilogue_count++] =
+        (job_epilogue){.epilogue = *epilogue, .operand = operand};
     return true;
 }
 
@@ -153,7 +154,9 @@ static bool take_type(building *build, const char *text)
     build->step.type_out = kiln_type_from_name(text);
     if (build->step.type_out)
         return true;
-    tool_usage(build->common, "--type-out: there is no type '%s'; types are f64, f32, f16, bf16, i8, i32, …", text);
+    tool_usage(build->common,
+               "--type-out: there is no type '%s'; types are f64, f32, f16, bf16, i8, i32, …",
+               text);
     return false;
 }
 
@@ -217,7 +220,8 @@ static int finish(building *build)
 {
     kiln_job *job = build->job;
     if (build->step.a == JOB_NONE || build->step.b == JOB_NONE)
-        return tool_usage(build->common, "--%s FILE is missing", build->step.a == JOB_NONE ? "a" : "b");
+        return tool_usage(build->common, "--%s FILE is missing",
+                          build->step.a == JOB_NONE ? "a" : "b");
     if (!build->out && !build->options->dry_run)
         return tool_usage(build->common, "--out FILE is missing");
     if ((build->step.c != JOB_NONE) != build->beta)
@@ -231,7 +235,8 @@ static int finish(building *build)
     build->step.d = job->tensor_count - 1;
     *job_add_step(job) = build->step;
     if (build->out)
-        *job_add_output(job) = (job_output){.name = "d", .tensor = build->step.d, .file = build->out};
+        *job_add_output(job) =
+            (job_output){.name = "d", .tensor = build->step.d, .file = build->out};
     return TOOL_OK;
 }
 

@@ -56,7 +56,8 @@ static void on_crash(int number)
         write_text(activity);
         write_text(" (");
         write_text(signal_text(number));
-        write_text("): take the plugin out of `plugins:` in the profile or out of KILN_PLUGIN_PATH\n");
+        write_text(
+            "): take the plugin out of `plugins:` in the profile or out of KILN_PLUGIN_PATH\n");
     } else {
         write_text("\nkiln: crashed outside of any plugin (");
         write_text(signal_text(number));

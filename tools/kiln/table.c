@@ -66,7 +66,8 @@ static int column_width(const tool_table *table, size_t column)
     return width == 0 || width > heading ? width : heading;
 }
 
-static void print_row(const tool_table *table, size_t first, const int *widths, int indent, FILE *out)
+static void print_row(const tool_table *table, size_t first, const int *widths, int indent,
+                      FILE *out)
 {
     int pad = indent;
     for (size_t column = 0; column < table->columns && first + column < table->count; column++) {

@@ -163,10 +163,11 @@ static int note_rounding(void *argument)
 
 static int wait_for_itself(void *argument)
 {
+    static int count;
     struct npu_stream *stream = argument;
     int status = npu_stream_wait(stream, error, sizeof error);
     for (int i = 0; i < NPU_QUEUE_DEPTH && status == NPU_INVALID; i++)
-        if (npu_enqueue_host(stream, count_up, &(int){0}, error, sizeof error) != NPU_OK)
+        if (npu_enqueue_host(stream, count_up, &count, error, sizeof error) != NPU_OK)
             return i == NPU_QUEUE_DEPTH - 1 ? 0 : -1;
     return -1;
 }
@@ -335,6 +336,7 @@ static void opening_and_closing_leaves_nothing(void **state)
     (void)state;
     struct npu_config config;
     struct npu_system system;
+    int count = 0;
     npu_config_defaults(&config);
     npu_system_open(&system);
     for (int i = 0; i < 100; i++) {
@@ -342,7 +344,7 @@ static void opening_and_closing_leaves_nothing(void **state)
         struct npu_stream *stream;
         assert_int_equal(npu_device_open(&system, &config, &device, error, sizeof error), NPU_OK);
         assert_int_equal(npu_stream_create(device, &stream, error, sizeof error), NPU_OK);
-        npu_enqueue_host(stream, count_up, &(int){0}, error, sizeof error);
+        npu_enqueue_host(stream, count_up, &count, error, sizeof error);
         npu_stream_destroy(stream);
         npu_device_close(device);
     }

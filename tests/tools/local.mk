@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+TOOLS_IO_TEST_LIBS = tools/io/libkilnio.la $(TEST_LIBS)
+
+check_PROGRAMS += tests/tools/test_io tests/tools/test_io_malformed tests/tools/test_io_write
+tests_tools_test_io_SOURCES = tests/tools/test_io.c tests/tools/io_fixture.h
+tests_tools_test_io_LDADD = $(TOOLS_IO_TEST_LIBS)
+tests_tools_test_io_malformed_SOURCES = tests/tools/test_io_malformed.c tests/tools/io_fixture.h
+tests_tools_test_io_malformed_LDADD = $(TOOLS_IO_TEST_LIBS)
+tests_tools_test_io_write_SOURCES = tests/tools/test_io_write.c tests/tools/io_fixture.h
+tests_tools_test_io_write_LDADD = $(TOOLS_IO_TEST_LIBS)
+
+# Files as NumPy and the safetensors package write them.
+EXTRA_DIST += \
+	tests/tools/data/bfloat16.npy \
+	tests/tools/data/big_endian.npy \
+	tests/tools/data/bzip2.npz \
+	tests/tools/data/complex.npy \
+	tests/tools/data/deflated.npz \
+	tests/tools/data/f4.npy \
+	tests/tools/data/fortran.npy \
+	tests/tools/data/make.py \
+	tests/tools/data/object.npy \
+	tests/tools/data/scalar.npy \
+	tests/tools/data/stored.npz \
+	tests/tools/data/structured.npy \
+	tests/tools/data/types.safetensors \
+	tests/tools/data/version2.npy \
+	tests/tools/data/version3.npy \
+	tests/tools/data/zip64.npz
+
+# The program kiln, as people call it.
+SCRIPT_TESTS += tests/tools/test_cli.sh tests/tools/test_job.sh tests/tools/test_run.sh
+EXTRA_DIST += tests/tools/cli_fixture.sh
+check_LTLIBRARIES += tests/tools/plugins/crasher.la
+tests_tools_plugins_crasher_la_SOURCES = tests/tools/plugins/crasher.c
+tests_tools_plugins_crasher_la_LDFLAGS = $(TEST_PLUGIN_LINK)
