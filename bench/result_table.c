@@ -44,25 +44,37 @@ static void print_peer(FILE *file, const bench_result *result, const bench_peer_
             peer->ratio.value, peer->ratio.low, peer->ratio.high);
 }
 
+/* The operator's name is told where there are several: "run m=1 n=1 k=1" for "overhead.run". */
+static const char *case_text(const bench_result *result, char *text, size_t size)
+{
+    const char *name =
+        strncmp(result->operator_name, "overhead.", 9) == 0 ? result->operator_name + 9 : "";
+    snprintf(text, size, "%s%s%s", name, name[0] ? " " : "", result->shape);
+    return text;
+}
+
+static const char *backend_text(const bench_result *result, char *text, size_t size)
+{
+    bool host = strcmp(result->device, "host") == 0;
+    snprintf(text, size, "%s%s%s", result->backend, host ? "" : " on ", host ? "" : result->device);
+    return text;
+}
+
 void bench_table_row(FILE *file, const bench_result *result)
 {
-    char time[32], rate[32], ceiling[32], backend[80];
-    snprintf(backend, sizeof backend, "%s%s%s", result->backend,
-             strcmp(result->device, "host") != 0 ? " on " : "",
-             strcmp(result->device, "host") != 0 ? result->device : "");
+    char time[32], rate[32], ceiling[32], backend[80], who[256];
+    fprintf(file, "%-38s %-13s %-18s %3lld ", case_text(result, who, sizeof who), result->dtype,
+            backend_text(result, backend, sizeof backend), (long long)result->threads);
     if (result->model)
-        fprintf(file, "%-38s %-13s %-18s %3lld %.0f cycles of the model\n", result->shape,
-                result->dtype, backend, (long long)result->threads, result->median.value);
+        fprintf(file, "%.0f cycles of the model", result->median.value);
     else
-        fprintf(file, "%-38s %-13s %-18s %3lld %12s %9s %8s", result->shape, result->dtype, backend,
-                (long long)result->threads, time_text(result->median.value, time),
+        fprintf(file, "%12s %9s %8s", time_text(result->median.value, time),
                 number_text(result->gflops, 1, "", rate),
                 number_text(result->ceiling_pct, 1, " %", ceiling));
     if (!isnan(result->limit_ns))
         fprintf(file, " limit %s: %s", time_text(result->limit_ns, time),
                 bench_result_beyond(result) ? "FAIL" : "pass");
-    if (!result->model)
-        fputc('\n', file);
+    fputc('\n', file);
     for (int64_t i = 0; i < result->peer_count; i++)
         print_peer(file, result, &result->peers[i]);
     if (result->void_reason[0])

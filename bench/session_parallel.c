@@ -9,7 +9,7 @@
 
 #include "bench/overhead.h"
 
-enum { PATIENCE = 20000 };
+enum { PATIENCE = 200000 };
 
 static const double limit_ns = 2000;
 

@@ -17,22 +17,25 @@ names() {
 }
 
 scratch=$(mktemp -d) || exit 99
+echo 1..2
 trap 'rm -rf "$scratch"' EXIT
 
 # First that the check can fail, and only where it should.
 for offence in 'if (has_avx2)' '/* as CUDA does */' 'plugins = "ref";' '#include <cblas.h>' 'KILN_AVX512F' 'x86_64'; do
     echo "$offence" >"$scratch/planted.c"
-    names "$scratch" ref >/dev/null || { echo "does not find the offence: $offence"; exit 1; }
+    names "$scratch" ref >/dev/null || { echo "not ok 1 - does not find the offence: $offence"; exit 1; }
 done
 echo 'classes of ships; a reference passed by ref; firm; smell; blasted; neonate' >"$scratch/planted.c"
 if names "$scratch" ref; then
-    echo "takes innocent words for offences"
+    echo "not ok 1 - takes innocent words for offences"
     exit 1
 fi
+echo "ok 1 - planted names are found, innocent words are not"
 
 root=${1:-${KILN_TEST_SRCDIR:-.}}
 plugins=$(cd "$root/plugins" && ls -d -- */ | tr -d /)
 if names "$root/core" $plugins; then
-    echo "core/ must not name backends, instruction sets or transports: move this into a plugin, or into support/"
+    echo "not ok 2 - core/ must not name backends, instruction sets or transports: move this into a plugin, or into support/"
     exit 1
 fi
+echo "ok 2 - core/ names no backend, instruction set or transport"

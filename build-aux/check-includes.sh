@@ -73,6 +73,7 @@ offences() {
 }
 
 scratch=$(mktemp -d) || exit 99
+echo 1..2
 trap 'rm -rf "$scratch"' EXIT
 
 # First that the check can fail, and only where it should.
@@ -82,7 +83,7 @@ plant() { # FILE, INCLUDE, 1 if it is an offence
     echo "#include $2" >"$scratch/$1"
     found=$(offences "$scratch" | wc -l)
     rm "$scratch/$1"
-    [ "$found" -eq "$3" ] || { echo "wrong about $2 in $1"; exit 1; }
+    [ "$found" -eq "$3" ] || { echo "not ok 1 - wrong about $2 in $1"; exit 1; }
 }
 plant core/x.c '"core/pool.h"' 0
 plant core/x.c '"pool.h"' 0
@@ -102,10 +103,12 @@ plant plugins/a/x.c '"support/yaml.h"' 1
 plant tools/kiln/x.c '"core/pool.h"' 1
 plant tools/kiln/x.c '"support/yaml.h"' 0
 plant support/x.c '"kiln/kiln.h"' 1
+echo "ok 1 - planted includes are judged rightly"
 
 found=$(offences "${1:-${KILN_TEST_SRCDIR:-.}}")
 if [ -n "$found" ]; then
     echo "$found"
-    echo "these folders may not use those headers; build-aux/check-includes.sh has the table"
+    echo "not ok 2 - these folders may not use those headers; build-aux/check-includes.sh has the table"
     exit 1
 fi
+echo "ok 2 - every folder includes only what it may"

@@ -8,30 +8,40 @@ src=${KILN_TEST_SRCDIR:-.}
 build=${KILN_TEST_BUILDDIR:-.}
 nm=${NM:-nm}
 status=0
+number=0
 LC_ALL=C
 export LC_ALL
 scratch=$(mktemp -d) || exit 99
 trap 'rm -rf "$scratch"' EXIT
 
+# result WHAT PROBLEM: PROBLEM is empty when all is well
+result() {
+    number=$((number + 1))
+    if [ -z "$2" ]; then
+        echo "ok $number - $1"
+    else
+        echo "not ok $number - $1: $2"
+        status=1
+    fi
+}
+
 # same WHAT EXPECTED-FILE FOUND-FILE: both sorted, one name a line
 same() {
-    missing=$(comm -23 "$2" "$3")
-    extra=$(comm -13 "$2" "$3")
-    [ -z "$missing" ] || { echo "$1 lacks:" $missing; status=1; }
-    [ -z "$extra" ] || { echo "$1 has, but should not:" $extra; status=1; }
+    missing=$(comm -23 "$2" "$3" | tr '\n' ' ')
+    extra=$(comm -13 "$2" "$3" | tr '\n' ' ')
+    result "$1" "${missing:+missing: $missing}${extra:+should not be there: $extra}"
 }
 
 exports() { # SHARED-OBJECT: sorted; version nodes (type A) left out
     $nm -D --defined-only "$1" | awk 'NF == 3 && $2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort
 }
 
-# prefixed ARCHIVE PREFIX: global names in it that do not begin so
+# prefixed ARCHIVE PREFIX: global names in it begin so
 prefixed() {
-    $nm -g --defined-only "$1" | awk 'NF == 3 { print $3 }' | grep -vE "^($2|_)" | sort >"$scratch/odd"
-    [ ! -s "$scratch/odd" ] || {
-        echo "$1: these names do not begin with $2; make them static or rename them:" $(cat "$scratch/odd")
-        status=1
-    }
+    $nm -g --defined-only "$1" | awk 'NF == 3 { print $3 }' >"$scratch/names"
+    odd=$(grep -vE "^($2|_)" "$scratch/names" | sort -u | tr '\n' ' ')
+    [ -s "$scratch/names" ] || odd="the archive itself, which has none"
+    result "global names in ${1##*/} begin with $2" "${odd:+make static or rename: $odd}"
 }
 
 # That the extraction sees every form of declaration.
@@ -48,25 +58,24 @@ void kiln_three(int (*f)(void));
 END
 sh "$src/build-aux/api-names.sh" "$scratch/headers" >"$scratch/found"
 printf 'kiln_one\nkiln_three\nkiln_two\n' >"$scratch/expected"
-same "api-names.sh on a planted header" "$scratch/expected" "$scratch/found"
+same "every form of declaration is seen" "$scratch/expected" "$scratch/found"
 
 sh "$src/build-aux/api-names.sh" "$src/include/kiln" >"$scratch/api"
-[ -s "$scratch/api" ] || { echo "no KILN_API declarations found"; exit 1; }
 sed -n 's/^ *\(kiln_[a-z0-9_]*\);.*/\1/p' "$src/core/libkiln.map" | sort >"$scratch/map"
-same "core/libkiln.map" "$scratch/api" "$scratch/map"
+same "core/libkiln.map lists what the headers declare" "$scratch/api" "$scratch/map"
 
 if [ -n "$KILN_TEST_STATIC" ]; then
     $nm -g --defined-only "$build/.libs/libkiln.a" | awk 'NF == 3 { print $3 }' | sort >"$scratch/all"
     comm -12 "$scratch/api" "$scratch/all" >"$scratch/found"
-    same "libkiln.a" "$scratch/api" "$scratch/found"
+    same "libkiln.a defines what the headers declare" "$scratch/api" "$scratch/found"
 else
     exports "$build/.libs/libkiln.so" >"$scratch/found"
-    same "libkiln.so" "$scratch/api" "$scratch/found"
+    same "libkiln.so exports what the headers declare" "$scratch/api" "$scratch/found"
     echo kiln_plugin_v1 >"$scratch/expected"
     for plugin in "$build"/plugins/.libs/*.so; do
         [ -e "$plugin" ] || continue
         exports "$plugin" >"$scratch/found"
-        same "${plugin##*/}" "$scratch/expected" "$scratch/found"
+        same "${plugin##*/} exports its entry only" "$scratch/expected" "$scratch/found"
     done
 fi
 
@@ -76,4 +85,5 @@ for archive in "$build"/plugins/*/.libs/lib*.a; do
     name=${archive##*/lib}
     prefixed "$archive" "${name%.a}_"
 done
+echo "1..$number"
 exit $status

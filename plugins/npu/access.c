@@ -3,12 +3,14 @@
 #include "access.h"
 
 #define EXTENT_MAX  (INT64_C(1) << 24)
+#define DEPTH_MAX   65536 /* sums of i8 products in one go stay within i32 */
 #define STRIDE_MAX  (INT64_C(1) << 38)
 #define ADDRESS_MAX (INT64_C(1) << 61)
 
 #define L0C_ROW_BYTES 64 /* 16 accumulators of 4 bytes */
 
-static const char bad_extent[] = "an extent is not from 1 to 2^24";
+static const char bad_extent[] = "an extent is more than 2^24";
+static const char bad_depth[] = "k is more than 65536";
 static const char bad_stride[] = "a stride in GM is not from 0 to 2^38";
 static const char bad_address[] = "an address is not from 0 to 2^61";
 static const char small_pitch[] = "the pitch is smaller than what lies within it";
@@ -45,7 +47,9 @@ static int copy_accesses(const struct npu_copy *copy, bool in, const int64_t *re
     int64_t rows = npu_value_of(copy->rows, registers);
     int64_t columns = npu_value_of(copy->columns, registers);
     int64_t stride = npu_value_of(copy->stride, registers);
-    if (!in_range(rows, 1, EXTENT_MAX) || !in_range(columns, 1, EXTENT_MAX)) {
+    if (rows <= 0 || columns <= 0)
+        return 0;
+    if (rows > EXTENT_MAX || columns > EXTENT_MAX) {
         *reason = bad_extent;
         return -1;
     }
@@ -86,14 +90,18 @@ static int load_accesses(const struct npu_load *load, const int64_t *registers,
                          struct npu_access *access, const char **reason)
 {
     int64_t extent = npu_value_of(load->extent, registers);
-    if (!in_range(extent, 1, EXTENT_MAX)) {
-        *reason = bad_extent;
+    int64_t k = npu_value_of(load->k, registers);
+    if (extent <= 0 || k <= 0)
+        return 0;
+    if (extent > EXTENT_MAX || k > DEPTH_MAX) {
+        *reason = extent > EXTENT_MAX ? bad_extent : bad_depth;
         return -1;
     }
     extent = npu_round_up(extent, NPU_FRACTAL_ROWS);
+    k = npu_round_up(k, npu_across(load->type));
     int64_t size = npu_type_bytes(load->type);
-    int64_t across = load->transpose ? extent : load->k;
-    int64_t down = load->transpose ? load->k : extent;
+    int64_t across = load->transpose ? extent : k;
+    int64_t down = load->transpose ? k : extent;
     if (down > load->pitch) {
         *reason = small_pitch;
         return -1;
@@ -101,7 +109,7 @@ static int load_accesses(const struct npu_load *load, const int64_t *registers,
     access[0] = fractal_access(NPU_L1, false, load->source, granules(across * size), load->pitch,
                                down);
     access[1] =
-        rows_access(load->memory, true, load->destination, 1, 0, extent * load->k * size);
+        rows_access(load->memory, true, load->destination, 1, 0, extent * k * size);
     return 2;
 }
 
@@ -110,8 +118,11 @@ static int multiply_accesses(const struct npu_multiply *multiply, const int64_t 
 {
     int64_t m = npu_value_of(multiply->m, registers);
     int64_t n = npu_value_of(multiply->n, registers);
-    if (!in_range(m, 1, EXTENT_MAX) || !in_range(n, 1, EXTENT_MAX)) {
-        *reason = bad_extent;
+    int64_t k = npu_value_of(multiply->k, registers);
+    if (m <= 0 || n <= 0 || k <= 0)
+        return 0;
+    if (m > EXTENT_MAX || n > EXTENT_MAX || k > DEPTH_MAX) {
+        *reason = k > DEPTH_MAX ? bad_depth : bad_extent;
         return -1;
     }
     m = npu_round_up(m, NPU_FRACTAL_ROWS);
@@ -120,7 +131,7 @@ static int multiply_accesses(const struct npu_multiply *multiply, const int64_t 
         *reason = small_pitch;
         return -1;
     }
-    int64_t depth = multiply->k * npu_type_bytes(multiply->type);
+    int64_t depth = npu_round_up(k * npu_type_bytes(multiply->type), NPU_GRANULE);
     int count = 0;
     struct npu_access c = {NPU_L0C,
                            false,
@@ -165,7 +176,9 @@ static int elementwise_accesses(const struct npu_elementwise *e, const int64_t *
 {
     int64_t rows = npu_value_of(e->rows, registers);
     int64_t columns = npu_value_of(e->columns, registers);
-    if (!in_range(rows, 1, EXTENT_MAX) || !in_range(columns, 1, EXTENT_MAX)) {
+    if (rows <= 0 || columns <= 0)
+        return 0;
+    if (rows > EXTENT_MAX || columns > EXTENT_MAX) {
         *reason = bad_extent;
         return -1;
     }

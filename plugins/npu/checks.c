@@ -89,7 +89,7 @@ bool npu_global_access(const struct npu_program *program, uint32_t index, const 
     enum npu_opcode opcode = program->instruction[index].opcode;
     if (opcode != NPU_COPY_IN && opcode != NPU_COPY_OUT)
         return false;
-    if (npu_accesses(&program->instruction[index], registers, all, &reason) < 0)
+    if (npu_accesses(&program->instruction[index], registers, all, &reason) <= 0)
         return false;
     *access = all[opcode == NPU_COPY_IN ? 0 : 1];
     return true;

@@ -27,7 +27,7 @@ static void widen_row(float *to, const uint8_t *row, enum npu_type type)
    outer % 16. */
 static void widen(float *to, const uint8_t *from, enum npu_type type, int64_t extent, int64_t depth)
 {
-    int64_t across = NPU_GRANULE / npu_type_bytes(type);
+    int64_t across = npu_across(type);
     for (int64_t panel = 0; panel < extent / SIDE; panel++)
         for (int64_t k = 0; k < depth; k += across)
             for (int64_t row = 0; row < SIDE; row++, from += NPU_GRANULE)
@@ -74,7 +74,7 @@ void npu_multiply(struct npu_core *core, const struct npu_multiply *multiply,
 {
     int64_t m = npu_round_up(npu_value_of(multiply->m, registers), SIDE);
     int64_t n = npu_round_up(npu_value_of(multiply->n, registers), SIDE);
-    int64_t depth = multiply->k;
+    int64_t depth = npu_round_up(npu_value_of(multiply->k, registers), npu_across(multiply->type));
     widen(core->left, core->local[NPU_L0A] + multiply->a, multiply->type, m, depth);
     widen(core->right, core->local[NPU_L0B] + multiply->b, multiply->type, n, depth);
     for (int64_t j = 0; j < n / SIDE; j++)

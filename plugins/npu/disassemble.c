@@ -26,27 +26,32 @@ static const char *function_name(enum npu_function function)
     return names[function];
 }
 
-/* "r3", "r3+0x40" or "128". */
+/* "r3", "r3+64", "min(r3-64, 256)" or "128". */
 struct value_text {
-    char text[32];
+    char text[64];
 };
 
 static struct value_text value(struct npu_value operand)
 {
     struct value_text text;
+    char sum[32];
     long long offset = operand.offset;
     if (operand.reg < 0)
-        snprintf(text.text, sizeof text.text, "%lld", offset);
+        snprintf(sum, sizeof sum, "%lld", offset);
     else if (offset)
-        snprintf(text.text, sizeof text.text, "r%d%+lld", operand.reg, offset);
+        snprintf(sum, sizeof sum, "r%d%+lld", operand.reg, offset);
     else
-        snprintf(text.text, sizeof text.text, "r%d", operand.reg);
+        snprintf(sum, sizeof sum, "r%d", operand.reg);
+    if (operand.most)
+        snprintf(text.text, sizeof text.text, "min(%s, %lld)", sum, (long long)operand.most);
+    else
+        snprintf(text.text, sizeof text.text, "%s", sum);
     return text;
 }
 
 static void print_copy(const struct npu_copy *copy, bool in, char *text, size_t size)
 {
-    char local[64], global[128];
+    char local[64], global[192];
     snprintf(local, sizeof local, "%s[%#llx %s pitch %lld]", npu_memory_name(copy->memory),
              (long long)copy->local, copy->layout == NPU_ROWS ? "rows" : "fractals",
              (long long)copy->pitch);
@@ -59,18 +64,18 @@ static void print_copy(const struct npu_copy *copy, bool in, char *text, size_t 
 
 static void print_load(const struct npu_load *load, char *text, size_t size)
 {
-    snprintf(text, size, "load.%s%s %s[%#llx] <- L1[%#llx pitch %lld], %s x k %lld",
+    snprintf(text, size, "load.%s%s %s[%#llx] <- L1[%#llx pitch %lld], %s x k %s",
              type_name(load->type), load->transpose ? ".transpose" : "",
              npu_memory_name(load->memory), (long long)load->destination, (long long)load->source,
-             (long long)load->pitch, value(load->extent).text, (long long)load->k);
+             (long long)load->pitch, value(load->extent).text, value(load->k).text);
 }
 
 static void print_multiply(const struct npu_multiply *multiply, char *text, size_t size)
 {
-    snprintf(text, size, "multiply.%s L0C[%#llx pitch %lld] %s L0A[%#llx] * L0B[%#llx], %s x %s x k "
-             "%lld", type_name(multiply->type), (long long)multiply->c, (long long)multiply->pitch,
+    snprintf(text, size, "multiply.%s L0C[%#llx pitch %lld] %s L0A[%#llx] * L0B[%#llx], %s x %s x k %s",
+             type_name(multiply->type), (long long)multiply->c, (long long)multiply->pitch,
              multiply->accumulate ? "+=" : "=", (long long)multiply->a, (long long)multiply->b,
-             value(multiply->m).text, value(multiply->n).text, (long long)multiply->k);
+             value(multiply->m).text, value(multiply->n).text, value(multiply->k).text);
 }
 
 static void print_scalars(const struct npu_elementwise *e, char *text, size_t size)

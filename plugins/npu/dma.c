@@ -104,14 +104,15 @@ static void load_transposed_8(uint8_t *to, const uint8_t *from, int64_t pitch, i
 void npu_load(struct npu_core *core, const struct npu_load *load, const int64_t *registers)
 {
     int64_t extent = npu_round_up(npu_value_of(load->extent, registers), NPU_FRACTAL_ROWS);
+    int64_t k = npu_round_up(npu_value_of(load->k, registers), npu_across(load->type));
     int64_t size = npu_type_bytes(load->type);
     uint8_t *to = core->local[load->memory] + load->destination;
     const uint8_t *from = core->local[NPU_L1] + load->source;
     if (!load->transpose)
-        load_straight(to, from, load->pitch, extent, load->k * size / NPU_GRANULE);
+        load_straight(to, from, load->pitch, extent, k * size / NPU_GRANULE);
     else if (size == 2)
         load_transposed_16((uint16_t *)(void *)to, (const uint16_t *)(const void *)from,
-                           load->pitch, extent, load->k);
+                           load->pitch, extent, k);
     else
-        load_transposed_8(to, from, load->pitch, extent, load->k);
+        load_transposed_8(to, from, load->pitch, extent, k);
 }

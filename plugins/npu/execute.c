@@ -62,37 +62,44 @@ static void count_moved(struct npu_counters *counters, enum npu_pipe pipe,
         counters->moved[pipe] += (uint64_t)npu_access_bytes(&access[pipe == NPU_MTE2 ? 0 : 1]);
 }
 
+static void run_unit(struct npu_core *core, const struct npu_instruction *instruction,
+                     const int64_t *registers)
+{
+    switch (instruction->opcode) {
+    case NPU_COPY_IN:
+        npu_copy_in(core, &instruction->as.copy, registers);
+        break;
+    case NPU_COPY_OUT:
+        npu_copy_out(core, &instruction->as.copy, registers);
+        break;
+    case NPU_LOAD:
+        npu_load(core, &instruction->as.load, registers);
+        break;
+    case NPU_MULTIPLY:
+        npu_multiply(core, &instruction->as.multiply, registers);
+        break;
+    default:
+        npu_elementwise(core, &instruction->as.elementwise, registers);
+        break;
+    }
+}
+
 static bool execute_data(struct npu_block *block, uint32_t index)
 {
     const struct npu_instruction *instruction = &block->program->instruction[index];
-    struct npu_core *core = &block->machine->core;
     enum npu_pipe pipe = npu_instruction_pipe(instruction);
     struct npu_access access[NPU_ACCESSES];
     int accesses;
     if (!npu_check_footprint(block, index, access, &accesses) ||
         !npu_check_order(block, index, access, accesses))
         return false;
-    switch (instruction->opcode) {
-    case NPU_COPY_IN:
-        npu_copy_in(core, &instruction->as.copy, block->registers);
-        break;
-    case NPU_COPY_OUT:
-        npu_copy_out(core, &instruction->as.copy, block->registers);
-        break;
-    case NPU_LOAD:
-        npu_load(core, &instruction->as.load, block->registers);
-        break;
-    case NPU_MULTIPLY:
-        npu_multiply(core, &instruction->as.multiply, block->registers);
-        break;
-    default:
-        npu_elementwise(core, &instruction->as.elementwise, block->registers);
-        break;
+    if (accesses > 0) {
+        run_unit(&block->machine->core, instruction, block->registers);
+        count_moved(block->counters, pipe, access);
     }
     npu_timeline_run(&block->timeline, pipe,
                      npu_duration(&block->machine->config, instruction, access, accesses),
                      block->counters);
-    count_moved(block->counters, pipe, access);
     tick(block, pipe);
     return true;
 }

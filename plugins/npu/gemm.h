@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products as programs: D = epilogues(alpha op(A) op(B) + beta C). One program computes one
  * block of D; a launch runs it over the grid of blocks, for any M and N up to those it was made
- * for, so that neither needs a program of its own. */
+ * for, and any K where it was made so: other values need no program of their own. */
 #ifndef NPU_GEMM_H
 #define NPU_GEMM_H
 
@@ -31,12 +31,14 @@ struct npu_gemm {
     enum npu_type d_type;
     bool transpose_a; /* A is stored K by M */
     bool transpose_b; /* B is stored N by K */
-    bool packed_b;    /* B was packed by npu_pack_program, from the layout that transpose_b names */
+    bool packed_a;    /* A was packed as it is stored; needs m and k to be the actual ones */
+    bool packed_b;    /* the same of B, n and k */
+    bool dynamic_k;   /* k is the largest; a launch gives the actual one, at least 1 */
     bool saturate;    /* f16 and bf16 results stay finite where they were */
     bool product;     /* false: A and B are not read and their product counts as absent */
     bool read_c;      /* false: C is not read and counts as absent */
-    int64_t m;        /* the largest */
-    int64_t n;        /* the largest */
+    int64_t m; /* the largest */
+    int64_t n; /* the largest */
     int64_t k;
     uint32_t epilogues;
     struct npu_epilogue epilogue[NPU_EPILOGUES];
@@ -60,6 +62,7 @@ struct npu_gemm_operand {
 struct npu_gemm_arguments {
     int64_t m;
     int64_t n;
+    int64_t k;
     int64_t batch;
     double alpha;
     double beta;
@@ -68,7 +71,7 @@ struct npu_gemm_arguments {
 };
 
 /* Chooses the largest blocks that fit the memories twice over, not beyond what M, N and K need. The
-   result does not depend on product, read_c and packed_b. 0, or -1 with one sentence in error. */
+   result does not depend on product and read_c. 0, or -1 with one sentence in error. */
 int npu_gemm_choose_blocks(const struct npu_config *config, const struct npu_gemm *gemm,
                            struct npu_gemm_blocks *blocks, char *error, size_t size);
 
@@ -85,18 +88,28 @@ struct npu_program *npu_gemm_program(const struct npu_config *config, const stru
 void npu_gemm_launch(const struct npu_gemm *gemm, const struct npu_gemm_blocks *blocks,
                      const struct npu_gemm_arguments *arguments, struct npu_launch *launch);
 
-/* ---- B in the layout that L1 wants, so that reading it is one straight copy per block ---- */
+/* ---- Operands in the layout that L1 wants, so that they are read in long pieces ---- */
 
-/* Bytes of one packed matrix. */
-int64_t npu_pack_bytes(const struct npu_gemm *gemm, const struct npu_gemm_blocks *blocks);
+/* A stored matrix. Packed it is its columns of 32 bytes, each with all its rows and these filled up
+   to a multiple of NPU_PACK_ROWS, zeros where the matrix has nothing: fractals, as in L1. */
+struct npu_pack {
+    enum npu_type type;
+    int64_t rows;
+    int64_t columns;
+};
 
-/* Programs that pack one block of B, and that undo it. NULL with one sentence in error. */
-struct npu_program *npu_pack_program(const struct npu_config *config, const struct npu_gemm *gemm,
-                                     const struct npu_gemm_blocks *blocks, bool unpack, char *error,
-                                     size_t size);
+#define NPU_PACK_ROWS 32
 
-/* The launch that packs or unpacks `batch` matrices. */
-void npu_pack_launch(const struct npu_gemm *gemm, const struct npu_gemm_blocks *blocks,
+/* Bytes of one packed matrix; -1 when they cannot be counted. */
+int64_t npu_pack_bytes(const struct npu_pack *pack);
+
+/* The program that packs one piece of any matrix, or undoes it. NULL with one sentence in error. */
+struct npu_program *npu_pack_program(const struct npu_config *config, enum npu_type type,
+                                     bool unpack, char *error, size_t size);
+
+/* The launch that packs or unpacks `batch` matrices; rows and columns at least 1. The stride of
+   `packed` is not used. */
+void npu_pack_launch(const struct npu_config *config, const struct npu_pack *pack,
                      const struct npu_gemm_operand *plain, const struct npu_gemm_operand *packed,
                      int64_t batch, struct npu_launch *launch);
 

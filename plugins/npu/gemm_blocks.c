@@ -82,7 +82,7 @@ static bool fits(const struct npu_config *config, const struct npu_gemm *gemm,
 int npu_gemm_check_blocks(const struct npu_config *config, const struct npu_gemm *gemm,
                           const struct npu_gemm_blocks *blocks, char *error, size_t size)
 {
-    int64_t across = npu_gemm_across(gemm->type), needed;
+    int64_t across = npu_across(gemm->type), needed;
     enum npu_memory full;
     if (blocks->m < across || blocks->n < across || blocks->depth < across ||
         blocks->m % across || blocks->n % across || blocks->depth % across ||
@@ -119,7 +119,7 @@ static int64_t smaller(int64_t a, int64_t b)
 int npu_gemm_choose_blocks(const struct npu_config *config, const struct npu_gemm *gemm,
                            struct npu_gemm_blocks *blocks, char *error, size_t size)
 {
-    int64_t across = npu_gemm_across(gemm->type), needed;
+    int64_t across = npu_across(gemm->type), needed;
     int64_t depth = npu_round_up(gemm->k > 0 ? gemm->k : 1, across);
     enum npu_memory full;
     *blocks = (struct npu_gemm_blocks){

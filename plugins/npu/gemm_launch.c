@@ -27,18 +27,22 @@ static uint32_t pieces(int64_t extent, int64_t step)
     return (uint32_t)((extent + step - 1) / step);
 }
 
-static void set_b(const struct npu_gemm *gemm, const struct npu_gemm_blocks *blocks,
-                  const struct npu_gemm_operand *b, struct npu_launch *launch)
+/* A or B. `axis` counts the blocks of its rows or columns; k is within the program. */
+static void set_side(struct npu_launch *launch, const struct npu_gemm_side *side,
+                     enum npu_type type, const struct npu_gemm_operand *operand, int axis)
 {
-    int64_t size = npu_type_bytes(gemm->type);
-    struct npu_register_rule *rule = &launch->rule[NPU_R_B];
-    *rule = npu_fixed_rule(b->address);
-    rule->step[BATCH] = b->batch;
-    if (gemm->packed_b)
-        rule->step[COLUMNS] = blocks->n * npu_round_up(gemm->k, blocks->k) * size;
+    struct npu_register_rule *rule = &launch->rule[side->address];
+    int64_t size = npu_type_bytes(type);
+    *rule = npu_fixed_rule(operand->address);
+    rule->step[BATCH] = operand->batch;
+    if (!side->packed)
+        rule->step[axis] = side->block * (side->k_rows ? size : operand->stride);
+    else if (side->k_rows)
+        rule->step[axis] = side->block * size / NPU_GRANULE * npu_pack_stride(&side->stored);
     else
-        rule->step[COLUMNS] = blocks->n * (gemm->transpose_b ? b->stride : size);
-    launch->rule[NPU_R_B_STRIDE] = npu_fixed_rule(b->stride);
+        rule->step[axis] = side->block * NPU_GRANULE;
+    launch->rule[side->address + 1] = npu_fixed_rule(operand->stride);
+    launch->rule[side->packed_extent] = npu_packed_rule(side, type, axis);
 }
 
 static void set_epilogue(const struct npu_gemm *gemm, const struct npu_gemm_blocks *blocks,
@@ -59,26 +63,21 @@ static void set_epilogue(const struct npu_gemm *gemm, const struct npu_gemm_bloc
 void npu_gemm_launch(const struct npu_gemm *gemm, const struct npu_gemm_blocks *blocks,
                      const struct npu_gemm_arguments *arguments, struct npu_launch *launch)
 {
-    int64_t size = npu_type_bytes(gemm->type), across = npu_gemm_across(gemm->type);
+    const struct npu_gemm_side a = npu_gemm_side_a(gemm, blocks), b = npu_gemm_side_b(gemm, blocks);
     memset(launch, 0, sizeof *launch);
     launch->grid[ROWS] = pieces(arguments->m, blocks->m);
     launch->grid[COLUMNS] = pieces(arguments->n, blocks->n);
     launch->grid[BATCH] = (uint32_t)arguments->batch;
     launch->count = NPU_R_GEMM_COUNT;
-    launch->rule[NPU_R_A] = (struct npu_register_rule){
-        arguments->a.address,
-        {blocks->m * (gemm->transpose_a ? size : arguments->a.stride), 0, arguments->a.batch},
-        INT64_MAX};
-    launch->rule[NPU_R_A_STRIDE] = npu_fixed_rule(arguments->a.stride);
-    set_b(gemm, blocks, &arguments->b, launch);
+    set_side(launch, &a, gemm->type, &arguments->a, ROWS);
+    set_side(launch, &b, gemm->type, &arguments->b, COLUMNS);
     set_matrix(launch, NPU_R_C, &arguments->c, blocks->m,
                blocks->n * npu_type_bytes(gemm->c_type));
     set_matrix(launch, NPU_R_D, &arguments->d, blocks->m,
                blocks->n * npu_type_bytes(gemm->d_type));
     launch->rule[NPU_R_M] = npu_rest_rule(arguments->m, blocks->m, ROWS);
     launch->rule[NPU_R_N] = npu_rest_rule(arguments->n, blocks->n, COLUMNS);
-    launch->rule[NPU_R_COLUMNS] =
-        npu_rest_rule(npu_round_up(arguments->n, across) / across, blocks->n / across, COLUMNS);
+    launch->rule[NPU_R_K] = npu_fixed_rule(arguments->k);
     launch->rule[NPU_R_ALPHA] = npu_fixed_rule(double_bits(arguments->alpha));
     launch->rule[NPU_R_BETA] = npu_fixed_rule(double_bits(arguments->beta));
     for (uint32_t i = 0; i < gemm->epilogues; i++)

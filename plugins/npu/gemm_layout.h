@@ -16,7 +16,9 @@ enum npu_gemm_register {
     NPU_R_D_STRIDE,
     NPU_R_M,       /* rows of this block */
     NPU_R_N,       /* columns of this block */
-    NPU_R_COLUMNS, /* packed B: columns of 32 bytes in this block */
+    NPU_R_K,       /* all of it, where it is dynamic */
+    NPU_R_A_PACKED, /* packed A: with k down the rows, columns of 32 bytes in this block; else bytes */
+    NPU_R_B_PACKED, /* of each column in this block; and the same for B */
     NPU_R_ALPHA,
     NPU_R_BETA,
     NPU_R_EPILOGUE, /* first of 8 pairs: address, stride */
@@ -45,17 +47,56 @@ struct npu_gemm_layout {
 void npu_gemm_layout(const struct npu_config *config, const struct npu_gemm *gemm,
                      const struct npu_gemm_blocks *blocks, struct npu_gemm_layout *layout);
 
-/* Elements in 32 bytes, the smallest step along k. */
-static inline int64_t npu_gemm_across(enum npu_type type)
+/* One of the two operands of the product. */
+struct npu_gemm_side {
+    bool k_rows;        /* stored with k down the rows: K by M, or K by N */
+    bool packed;
+    int64_t block;      /* rows of op(A) or columns of op(B) in a block */
+    int32_t address;    /* registers */
+    int32_t extent;
+    int32_t packed_extent;
+    struct npu_pack stored; /* the whole matrix, where it is packed */
+};
+
+static inline struct npu_gemm_side npu_gemm_side_a(const struct npu_gemm *gemm,
+                                                   const struct npu_gemm_blocks *blocks)
 {
-    return NPU_GRANULE / npu_type_bytes(type);
+    return (struct npu_gemm_side){
+        .k_rows = gemm->transpose_a,
+        .packed = gemm->packed_a,
+        .block = blocks->m,
+        .address = NPU_R_A,
+        .extent = NPU_R_M,
+        .packed_extent = NPU_R_A_PACKED,
+        .stored = {gemm->type, gemm->transpose_a ? gemm->k : gemm->m,
+                   gemm->transpose_a ? gemm->m : gemm->k},
+    };
 }
 
-/* Rows per column of fractals of B in L1. */
-static inline int64_t npu_gemm_b_pitch(const struct npu_gemm *gemm,
-                                       const struct npu_gemm_blocks *blocks)
+static inline struct npu_gemm_side npu_gemm_side_b(const struct npu_gemm *gemm,
+                                                   const struct npu_gemm_blocks *blocks)
 {
-    return gemm->transpose_b ? blocks->n : blocks->k;
+    return (struct npu_gemm_side){
+        .k_rows = !gemm->transpose_b,
+        .packed = gemm->packed_b,
+        .block = blocks->n,
+        .address = NPU_R_B,
+        .extent = NPU_R_N,
+        .packed_extent = NPU_R_B_PACKED,
+        .stored = {gemm->type, gemm->transpose_b ? gemm->n : gemm->k,
+                   gemm->transpose_b ? gemm->k : gemm->n},
+    };
+}
+
+/* Bytes from one column of 32 bytes of a packed matrix to the next. */
+static inline int64_t npu_pack_stride(const struct npu_pack *pack)
+{
+    return npu_round_up(pack->rows, NPU_PACK_ROWS) * NPU_GRANULE;
+}
+
+static inline int64_t npu_pack_columns(const struct npu_pack *pack)
+{
+    return npu_round_up(pack->columns * npu_type_bytes(pack->type), NPU_GRANULE) / NPU_GRANULE;
 }
 
 /* A rule that gives every block the same value. */
@@ -70,6 +111,16 @@ static inline struct npu_register_rule npu_rest_rule(int64_t extent, int64_t ste
     struct npu_register_rule rule = {extent, {0, 0, 0}, step};
     rule.step[axis] = -step;
     return rule;
+}
+
+/* How much of a packed operand a block takes; see NPU_R_A_PACKED. `axis` counts blocks. */
+static inline struct npu_register_rule npu_packed_rule(const struct npu_gemm_side *side,
+                                                       enum npu_type type, int axis)
+{
+    int64_t across = npu_across(type);
+    if (side->k_rows)
+        return npu_rest_rule(npu_pack_columns(&side->stored), side->block / across, axis);
+    return npu_rest_rule(npu_pack_stride(&side->stored), side->block * NPU_GRANULE, axis);
 }
 
 #endif

@@ -19,79 +19,81 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Depth that is really there from `k` on, and with the zeros that fill up the last 32 bytes. */
-static int64_t valid_depth(const struct builder *b, int64_t k)
+/* What there is of k from `k` on, at most `most`. Where K is dynamic a launch may end before: then
+   this is 0 or less, and instructions do nothing. */
+static struct npu_value depth_from(const struct builder *b, int64_t k, int64_t most)
 {
-    return smaller(b->blocks->k, b->gemm->k - k);
+    if (b->gemm->dynamic_k)
+        return (struct npu_value){NPU_R_K, -k, most};
+    return npu_constant(smaller(b->gemm->k - k, most));
 }
 
-static int64_t padded_depth(const struct builder *b, int64_t k)
+/* A block of A or B. Both ways the missing end of k becomes zero, in A as in B, so that it adds
+   nothing. */
+static void copy_operand(struct builder *b, const struct npu_gemm_side *side, int64_t k,
+                         int64_t local)
 {
-    return npu_round_up(valid_depth(b, k), npu_gemm_across(b->gemm->type));
-}
-
-/* A block of A or B with k along its rows, or, `k_rows`, down its columns. Both ways the missing
-   end of k becomes zero, in A as in B, so that it adds nothing. */
-static void copy_operand(struct builder *b, int64_t k, bool k_rows, int32_t address, int32_t extent,
-                         int64_t extent_pitch, int64_t local)
-{
-    int64_t size = npu_type_bytes(b->gemm->type);
+    struct npu_value depth = depth_from(b, k, b->blocks->k);
     struct npu_copy copy = {
         .memory = NPU_L1,
         .layout = NPU_FRACTALS,
         .type = b->gemm->type,
         .local = local,
-        .pitch = k_rows ? b->blocks->k : extent_pitch,
-        .row_multiple = k_rows ? npu_gemm_across(b->gemm->type) : NPU_FRACTAL_ROWS,
-        .first_row = k_rows ? k : 0,
-        .global = {address, k_rows ? 0 : k * size},
-        .stride = npu_register(address + 1),
-        .rows = k_rows ? npu_constant(valid_depth(b, k)) : npu_register(extent),
-        .columns = k_rows ? npu_register(extent) : npu_constant(valid_depth(b, k)),
+        .pitch = side->k_rows ? b->blocks->k : side->block,
+        .row_multiple = side->k_rows ? npu_across(b->gemm->type) : NPU_FRACTAL_ROWS,
+        .first_row = side->k_rows ? k : 0,
+        .global = {side->address, side->k_rows ? 0 : k * npu_type_bytes(b->gemm->type), 0},
+        .stride = npu_register(side->address + 1),
+        .rows = side->k_rows ? depth : npu_register(side->extent),
+        .columns = side->k_rows ? npu_register(side->extent) : depth,
     };
     npu_emit_copy_in(&b->out, &copy);
 }
 
-/* A block of packed B: columns of 32 bytes, one after another, as they are to lie in L1. */
-static void copy_packed(struct builder *b, int64_t k, int64_t local)
+/* A block of a packed operand: pieces of columns of 32 bytes, as they are to lie in L1. Here K is
+   the actual one. */
+static void copy_packed(struct builder *b, const struct npu_gemm_side *side, int64_t k,
+                        int64_t local)
 {
-    int64_t size = npu_type_bytes(b->gemm->type);
-    int64_t column = npu_gemm_b_pitch(b->gemm, b->blocks) * NPU_GRANULE;
-    bool k_rows = !b->gemm->transpose_b;
+    int64_t depth = smaller(b->gemm->k - k, b->blocks->k);
+    int64_t granules = npu_round_up(depth * npu_type_bytes(b->gemm->type), NPU_GRANULE) / NPU_GRANULE;
+    int64_t rows = npu_round_up(depth, npu_across(b->gemm->type));
+    int64_t stride = npu_pack_stride(&side->stored);
+    int64_t skipped = k * npu_type_bytes(b->gemm->type) / NPU_GRANULE * stride;
     struct npu_copy copy = {
         .memory = NPU_L1,
         .layout = NPU_ROWS,
         .type = NPU_I8,
         .local = local,
-        .pitch = column,
-        .global = {NPU_R_B, k / b->blocks->k * b->blocks->n * b->blocks->k * size},
-        .stride = npu_constant(column),
-        .rows = k_rows ? npu_register(NPU_R_COLUMNS)
-                       : npu_constant(padded_depth(b, k) * size / NPU_GRANULE),
-        .columns = npu_constant(k_rows ? padded_depth(b, k) * NPU_GRANULE : column),
+        .pitch = (side->k_rows ? b->blocks->k : side->block) * NPU_GRANULE,
+        .global = {side->address, side->k_rows ? k * NPU_GRANULE : skipped, 0},
+        .stride = npu_constant(stride),
+        .rows = side->k_rows ? npu_register(side->packed_extent) : npu_constant(granules),
+        .columns = side->k_rows ? npu_constant(rows * NPU_GRANULE)
+                                : npu_register(side->packed_extent),
     };
     npu_emit_copy_in(&b->out, &copy);
 }
 
-static void load_slice(struct builder *b, enum npu_memory memory, bool k_rows, int64_t source,
-                       int64_t pitch, int64_t slice, int64_t depth, int32_t extent,
-                       int64_t destination)
+static void load_slice(struct builder *b, const struct npu_gemm_side *side, enum npu_memory memory,
+                       int64_t source, int64_t slice, struct npu_value depth, int64_t destination)
 {
-    int64_t size = npu_type_bytes(b->gemm->type);
+    int64_t pitch = side->k_rows ? b->blocks->k : side->block;
     struct npu_load load = {
         .memory = memory,
         .type = b->gemm->type,
-        .transpose = k_rows,
-        .source = source + (k_rows ? slice * NPU_GRANULE : slice * size * pitch),
+        .transpose = side->k_rows,
+        .source = source + (side->k_rows ? slice * NPU_GRANULE
+                                         : slice * npu_type_bytes(b->gemm->type) * pitch),
         .pitch = pitch,
         .destination = destination,
         .k = depth,
-        .extent = npu_register(extent),
+        .extent = npu_register(side->extent),
     };
     npu_emit_load(&b->out, &load);
 }
 
-static void multiply_slice(struct builder *b, int buffer, int64_t depth, bool first)
+static void multiply_slice(struct builder *b, int buffer, struct npu_value depth, bool first)
 {
     struct npu_multiply multiply = {
         .type = b->gemm->type,
@@ -109,28 +111,27 @@ static void multiply_slice(struct builder *b, int buffer, int64_t depth, bool fi
 
 static void emit_product(struct builder *b)
 {
-    const struct npu_gemm *gemm = b->gemm;
     const struct npu_gemm_blocks *blocks = b->blocks;
-    bool a_k_rows = gemm->transpose_a, b_k_rows = !gemm->transpose_b;
-    int64_t a_pitch = a_k_rows ? blocks->k : blocks->m;
-    int64_t b_pitch = npu_gemm_b_pitch(gemm, blocks);
+    const struct npu_gemm_layout *layout = &b->layout;
+    const struct npu_gemm_side sides[2] = {npu_gemm_side_a(b->gemm, blocks),
+                                           npu_gemm_side_b(b->gemm, blocks)};
     int64_t slices = 0;
-    for (int64_t k = 0; k < gemm->k; k += blocks->k) {
+    for (int64_t k = 0; k < b->gemm->k; k += blocks->k) {
         int buffer = (int)(k / blocks->k % 2);
-        int64_t depth = padded_depth(b, k);
-        copy_operand(b, k, a_k_rows, NPU_R_A, NPU_R_M, blocks->m, b->layout.l1_a[buffer]);
-        if (gemm->packed_b)
-            copy_packed(b, k, b->layout.l1_b[buffer]);
-        else
-            copy_operand(b, k, b_k_rows, NPU_R_B, NPU_R_N, blocks->n, b->layout.l1_b[buffer]);
-        for (int64_t slice = 0; slice < depth; slice += blocks->depth, slices++) {
-            int64_t part = smaller(blocks->depth, depth - slice);
+        const int64_t l1[2] = {layout->l1_a[buffer], layout->l1_b[buffer]};
+        for (int i = 0; i < 2; i++) {
+            if (sides[i].packed)
+                copy_packed(b, &sides[i], k, l1[i]);
+            else
+                copy_operand(b, &sides[i], k, l1[i]);
+        }
+        for (int64_t slice = 0; slice < smaller(blocks->k, b->gemm->k - k); slices++) {
+            struct npu_value depth = depth_from(b, k + slice, blocks->depth);
             int l0 = (int)(slices % 2);
-            load_slice(b, NPU_L0A, a_k_rows, b->layout.l1_a[buffer], a_pitch, slice, part, NPU_R_M,
-                       b->layout.l0a[l0]);
-            load_slice(b, NPU_L0B, b_k_rows, b->layout.l1_b[buffer], b_pitch, slice, part, NPU_R_N,
-                       b->layout.l0b[l0]);
-            multiply_slice(b, l0, part, slices == 0);
+            load_slice(b, &sides[0], NPU_L0A, l1[0], slice, depth, layout->l0a[l0]);
+            load_slice(b, &sides[1], NPU_L0B, l1[1], slice, depth, layout->l0b[l0]);
+            multiply_slice(b, l0, depth, slices == 0);
+            slice += blocks->depth;
         }
     }
 }
@@ -355,6 +356,8 @@ static void emit_block(struct builder *b)
 /* A full block. Operands are far apart in GM, save that D may be C. */
 static void typical_registers(const struct builder *b, int64_t *registers)
 {
+    const struct npu_gemm_side sides[2] = {npu_gemm_side_a(b->gemm, b->blocks),
+                                           npu_gemm_side_b(b->gemm, b->blocks)};
     memset(registers, 0, NPU_REGISTERS * sizeof *registers);
     for (int32_t i = 0; i < NPU_R_GEMM_COUNT; i++)
         registers[i] = NPU_GM_BASE + ((int64_t)i << 40);
@@ -365,9 +368,11 @@ static void typical_registers(const struct builder *b, int64_t *registers)
     registers[NPU_R_D] = registers[NPU_R_C];
     registers[NPU_R_M] = smaller(b->gemm->m, b->blocks->m);
     registers[NPU_R_N] = smaller(b->gemm->n, b->blocks->n);
-    registers[NPU_R_COLUMNS] =
-        npu_round_up(registers[NPU_R_N], npu_gemm_across(b->gemm->type)) /
-        npu_gemm_across(b->gemm->type);
+    registers[NPU_R_K] = b->gemm->k;
+    for (int i = 0; i < 2; i++) {
+        struct npu_register_rule rule = npu_packed_rule(&sides[i], b->gemm->type, 0);
+        registers[sides[i].packed_extent] = smaller(rule.base, rule.limit);
+    }
 }
 
 struct npu_program *npu_gemm_program(const struct npu_config *config, const struct npu_gemm *gemm,
@@ -384,9 +389,9 @@ struct npu_program *npu_gemm_program(const struct npu_config *config, const stru
     npu_gemm_layout(config, gemm, blocks, &b.layout);
     emit_block(&b);
     typical_registers(&b, registers);
-    snprintf(name, sizeof name, "gemm_%s_%c%c%s_%lldx%lldx%lld", type_names[gemm->type],
-             gemm->transpose_a ? 't' : 'n', gemm->transpose_b ? 't' : 'n',
-             gemm->packed_b ? "_packed" : "", (long long)blocks->m, (long long)blocks->n,
+    snprintf(name, sizeof name, "gemm_%s_%s%s%s%s_%lldx%lldx%lld", type_names[gemm->type],
+             gemm->packed_a ? "p" : "", gemm->transpose_a ? "t" : "n", gemm->packed_b ? "p" : "",
+             gemm->transpose_b ? "t" : "n", (long long)blocks->m, (long long)blocks->n,
              (long long)blocks->k);
     if (!npu_synchronize(&b.out, config, registers, error, size))
         program = npu_program_create(name, b.out.instruction, b.out.count, error, size);

@@ -25,6 +25,11 @@ enum npu_pipe npu_instruction_pipe(const struct npu_instruction *instruction)
     }
 }
 
+static bool is_pitch(int64_t pitch)
+{
+    return pitch >= 0 && pitch <= INT64_C(1) << 32;
+}
+
 static bool is_register(int32_t reg)
 {
     return reg >= NPU_NO_REGISTER && reg < NPU_REGISTERS;
@@ -36,8 +41,11 @@ static const char *check_copy(const struct npu_copy *copy, bool in)
         return in ? "the destination must be L1 or UB" : "the source must be UB";
     if (copy->type >= NPU_TYPES || copy->layout > NPU_FRACTALS)
         return "unknown type or layout";
-    if (copy->pitch < 0 || (in && copy->layout == NPU_FRACTALS && copy->row_multiple < 1))
-        return "pitch is negative or row_multiple below 1";
+    if (!is_pitch(copy->pitch))
+        return "the pitch is not from 0 to 2^32";
+    if (in && copy->layout == NPU_FRACTALS &&
+        (copy->row_multiple < 1 || copy->row_multiple > 65536))
+        return "row_multiple is not from 1 to 65536";
     if (!is_register(copy->global.reg) || !is_register(copy->stride.reg) ||
         !is_register(copy->rows.reg) || !is_register(copy->columns.reg))
         return "no such register";
@@ -49,22 +57,14 @@ static bool is_cube_type(enum npu_type type)
     return type == NPU_F16 || type == NPU_BF16 || type == NPU_I8;
 }
 
-/* Whole fractals along k, and few enough that sums of i8 products in one go stay within i32. */
-static bool is_cube_depth(enum npu_type type, int64_t k)
-{
-    return k > 0 && k <= 1 << 16 && k * npu_type_bytes(type) % NPU_GRANULE == 0;
-}
-
 static const char *check_load(const struct npu_load *load)
 {
     if (load->memory != NPU_L0A && load->memory != NPU_L0B)
         return "the destination must be L0A or L0B";
     if (!is_cube_type(load->type))
         return "the type must be f16, bf16 or i8";
-    if (!is_cube_depth(load->type, load->k))
-        return "k must be a multiple of 32 bytes of elements, from 1 to 65536";
-    if (load->pitch < 0 || !is_register(load->extent.reg))
-        return "pitch is negative or no such register";
+    if (!is_pitch(load->pitch) || !is_register(load->extent.reg) || !is_register(load->k.reg))
+        return "the pitch is not from 0 to 2^32, or no such register";
     return NULL;
 }
 
@@ -72,10 +72,9 @@ static const char *check_multiply(const struct npu_multiply *multiply)
 {
     if (!is_cube_type(multiply->type))
         return "the type must be f16, bf16 or i8";
-    if (!is_cube_depth(multiply->type, multiply->k))
-        return "k must be a multiple of 32 bytes of elements, from 1 to 65536";
-    if (multiply->pitch < 0 || !is_register(multiply->m.reg) || !is_register(multiply->n.reg))
-        return "pitch is negative or no such register";
+    if (!is_pitch(multiply->pitch) || !is_register(multiply->m.reg) ||
+        !is_register(multiply->n.reg) || !is_register(multiply->k.reg))
+        return "the pitch is not from 0 to 2^32, or no such register";
     return NULL;
 }
 
@@ -97,8 +96,8 @@ static const char *check_elementwise(const struct npu_elementwise *e)
         return "no such register";
     for (int i = -1; i < sources; i++) {
         const struct npu_vector_operand *operand = i < 0 ? &e->destination : &e->source[i];
-        if (operand->pitch < 0 || operand->type >= NPU_TYPES)
-            return "pitch is negative or unknown type";
+        if (!is_pitch(operand->pitch) || operand->type >= NPU_TYPES)
+            return "the pitch is not from 0 to 2^32, or the type is unknown";
         if (e->function != NPU_MOVE && e->function != NPU_CONVERT &&
             !has_arithmetic_type(e, operand->type))
             return "the function does not take operands of this type";

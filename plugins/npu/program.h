@@ -11,10 +11,12 @@
 #define NPU_REGISTERS   32
 #define NPU_NO_REGISTER (-1)
 
-/* An address, extent or stride: registers[reg] + offset, or offset alone. */
+/* An address, extent or stride: registers[reg] + offset, or offset alone; at most `most`, unless that
+   is 0. An instruction one of whose extents is 0 or less does nothing. */
 struct npu_value {
     int32_t reg; /* NPU_NO_REGISTER: the value is offset */
     int64_t offset;
+    int64_t most;
 };
 
 /* A factor: the double whose bits registers[reg] holds, or value. */
@@ -69,12 +71,12 @@ struct npu_load {
     int64_t source; /* L1 address of the first fractal row */
     int64_t pitch;  /* rows per column of fractals in L1 */
     int64_t destination;
-    int64_t k; /* a multiple of the elements in 32 bytes */
+    struct npu_value k; /* rounded up to 32 bytes of elements */
     struct npu_value extent;
 };
 
-/* MULTIPLY: C[m,n] (+)= sum over k, ascending, of A[m,k] * B[k,n]; m and n are rounded up to 16.
-   C lies in 16-column panels of `pitch` rows, 64 bytes a row: f32, or i32 for NPU_I8. */
+/* MULTIPLY: C[m,n] (+)= sum over k, ascending, of A[m,k] * B[k,n]; m and n are rounded up to 16, k to
+   32 bytes of elements. C lies in 16-column panels of `pitch` rows, 64 bytes a row: f32, or i32 for NPU_I8. */
 struct npu_multiply {
     enum npu_type type; /* NPU_F16, NPU_BF16 or NPU_I8 */
     bool accumulate;    /* false: starts from 0 */
@@ -82,7 +84,7 @@ struct npu_multiply {
     int64_t b;
     int64_t c;
     int64_t pitch;
-    int64_t k;
+    struct npu_value k;
     struct npu_value m;
     struct npu_value n;
 };
@@ -180,11 +182,13 @@ static inline int npu_vector_sources(enum npu_function function)
 
 static inline int64_t npu_value_of(struct npu_value value, const int64_t *registers)
 {
+    /* Unsigned, so that nonsense wraps and is refused as an address or extent. */
     uint64_t base = value.reg < 0 ? 0 : (uint64_t)registers[value.reg];
-    return (int64_t)(base + (uint64_t)value.offset);
+    int64_t sum = (int64_t)(base + (uint64_t)value.offset);
+    return value.most && sum > value.most ? value.most : sum;
 }
 
-/* Where a transfer begins in GM. Unsigned, so that nonsense wraps and is refused as an address. */
+/* Where a transfer begins in GM. */
 static inline int64_t npu_copy_address(const struct npu_copy *copy, const int64_t *registers)
 {
     return (int64_t)((uint64_t)npu_value_of(copy->global, registers) +
@@ -201,12 +205,18 @@ static inline double npu_scalar_of(struct npu_scalar scalar, const int64_t *regi
 
 static inline struct npu_value npu_constant(int64_t value)
 {
-    return (struct npu_value){NPU_NO_REGISTER, value};
+    return (struct npu_value){NPU_NO_REGISTER, value, 0};
+}
+
+/* Elements along k in 32 bytes, of a type that the cube unit multiplies. */
+static inline int64_t npu_across(enum npu_type type)
+{
+    return NPU_GRANULE / npu_type_bytes(type);
 }
 
 static inline struct npu_value npu_register(int32_t reg)
 {
-    return (struct npu_value){reg, 0};
+    return (struct npu_value){reg, 0, 0};
 }
 
 #endif

@@ -38,6 +38,8 @@ static uint64_t vector_cycles(const struct npu_config *config, const struct npu_
 uint64_t npu_duration(const struct npu_config *config, const struct npu_instruction *instruction,
                       const struct npu_access *access, int accesses)
 {
+    if (accesses == 0)
+        return config->flag_cycles;
     switch (instruction->opcode) {
     case NPU_COPY_IN:
         return transfer_cycles(&config->transfer[NPU_MTE2], burst_bytes(&access[0]));
@@ -45,14 +47,10 @@ uint64_t npu_duration(const struct npu_config *config, const struct npu_instruct
         return transfer_cycles(&config->transfer[NPU_MTE3], burst_bytes(&access[1]));
     case NPU_LOAD:
         return transfer_cycles(&config->transfer[NPU_MTE1], burst_bytes(&access[1]));
-    case NPU_MULTIPLY: {
-        /* Pairs of fractals = (m / 16) (n / 16) (k / elements in 32 bytes). */
-        uint64_t depth = (uint64_t)(instruction->as.multiply.k *
-                                    npu_type_bytes(instruction->as.multiply.type) / NPU_GRANULE);
-        uint64_t a = (uint64_t)access[0].bytes / NPU_FRACTAL_BYTES;
-        uint64_t b = (uint64_t)access[1].bytes / NPU_FRACTAL_BYTES;
-        return config->cube_startup + config->cube_fractal_cycles * (a * b / depth);
-    }
+    case NPU_MULTIPLY: /* every fractal of A with one of each panel of 16 columns */
+        return config->cube_startup + config->cube_fractal_cycles *
+                                          (uint64_t)(access[0].bytes / NPU_FRACTAL_BYTES) *
+                                          (uint64_t)access[accesses - 1].runs;
     default:
         return vector_cycles(config, &instruction->as.elementwise, access, accesses);
     }

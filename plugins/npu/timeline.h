@@ -22,7 +22,8 @@ struct npu_counters {
     uint64_t copied;                    /* bytes of copies and fills outside programs */
 };
 
-/* How long a transfer, multiplication or vector instruction lasts; `access` is its footprint. */
+/* How long a transfer, multiplication or vector instruction lasts; `access` is its footprint, empty
+   when it does nothing: it then takes as long as a flag. */
 uint64_t npu_duration(const struct npu_config *config, const struct npu_instruction *instruction,
                       const struct npu_access *access, int accesses);
 

@@ -192,6 +192,10 @@ static void files_of_numpy(void **state)
         assert_memory_equal(view.shape, cases[i].shape, view.rank * sizeof(int64_t));
         assert_memory_equal(view.strides, cases[i].strides, view.rank * sizeof(int64_t));
         assert_counts(&view, cases[i].name);
+        io_error error;
+        assert_int_equal(tensor_file_get(file, "x", &view, &error), KILN_NOT_FOUND);
+        assert_says(error.text, cases[i].name);
+        assert_says(error.text, "without a name: leave 'x' out");
         tensor_file_close(file);
     }
 }

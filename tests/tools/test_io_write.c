@@ -103,6 +103,18 @@ static void refused_writes(void **state)
     refuse_write("t.npy", &bad, 1, KILN_INVALID, "negative");
     bad.tensor.shape[0] = INT64_MAX;
     refuse_write("t.npy", &bad, 1, KILN_INVALID, "2^57");
+    bad = good;
+    bad.tensor.type = KILN_TYPE_NONE;
+    refuse_write("t.npy", &bad, 1, KILN_INVALID, "element type");
+    bad = good;
+    bad.tensor.rank = 9;
+    refuse_write("t.npy", &bad, 1, KILN_INVALID, "rank");
+    bad = good;
+    bad.tensor.buffer = (kiln_buffer *)bytes;
+    refuse_write("t.npy", &bad, 1, KILN_INVALID, "buffer|host memory");
+    assert_int_equal(symlink("absent/t.npy", in_folder("nowhere.npy")), 0);
+    refuse_write("nowhere.npy", &good, 1, KILN_NOT_FOUND, "link");
+    unlink(in_folder("nowhere.npy"));
     assert_int_equal(mkdir(in_folder("folder.npy"), 0700), 0);
     refuse_write("folder.npy", &good, 1, KILN_INVALID, "not a regular file");
     rmdir(in_folder("folder.npy"));

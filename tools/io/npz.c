@@ -39,13 +39,11 @@ static kiln_status check_member(tensor_file *file, const char *where, int64_t in
             "%s: compression method %u: save it with numpy.savez or numpy.savez_compressed", where,
             about->comp_method);
     bool stored = about->comp_method == ZIP_CM_STORE;
-    uint64_t limit = about->comp_size;
     if (about->comp_size > file->size)
         return io_fail(error, KILN_PARSE,
                        "%s: claims %llu compressed bytes in a file of %zu: the archive is damaged",
                        where, (unsigned long long)about->comp_size, file->size);
-    if (!stored && __builtin_mul_overflow(limit, DEFLATE_MAX_RATIO, &limit))
-        limit = INT64_MAX;
+    uint64_t limit = stored ? about->comp_size : about->comp_size * DEFLATE_MAX_RATIO;
     if (about->size > limit || about->size > INT64_MAX || (stored && about->size != limit))
         return io_fail(
             error, KILN_PARSE,

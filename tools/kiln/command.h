@@ -6,6 +6,7 @@
 
 #include <getopt.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -101,6 +102,7 @@ const char *tool_time_text(int64_t nanoseconds, char text[32]);
 void *tool_allocate(size_t count, size_t size); /* zeroed */
 void *tool_grow(void *memory, size_t count, size_t size);
 char *tool_text(const char *format, ...) KILN_PRINTF(1, 2);
+char *tool_text_v(const char *format, va_list arguments) KILN_PRINTF(1, 0);
 
 /* ---- Signals ---- */
 

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE /* vasprintf */
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,15 +34,19 @@ void *tool_grow(void *memory, size_t count, size_t size)
     return or_exit(realloc(memory, bytes ? bytes : 1));
 }
 
+char *tool_text_v(const char *format, va_list arguments)
+{
+    char *text = NULL;
+    return or_exit(vasprintf(&text, format, arguments) < 0 ? NULL : text);
+}
+
 char *tool_text(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    char *text = NULL;
-    if (vasprintf(&text, format, arguments) < 0)
-        text = NULL;
+    char *text = tool_text_v(format, arguments);
     va_end(arguments);
-    return or_exit(text);
+    return text;
 }
 
 /* ---- Messages ---- */

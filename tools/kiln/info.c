@@ -105,8 +105,9 @@ static void print_device(kiln_device *device)
     char text[32];
     printf("  %s  %s%s\n", kiln_device_name(device), info.name,
            info.flags & KILN_DEVICE_MODEL ? "  (a software model)" : "");
-    printf("    %lld compute units, vectors of %lld B", (long long)info.compute_units,
-           (long long)info.vector_bytes);
+    printf("    %lld compute units", (long long)info.compute_units);
+    if (info.vector_bytes)
+        printf(", vectors of %lld B", (long long)info.vector_bytes);
     if (info.matrix_shape[0])
         printf(", matrix unit %lld×%lld×%lld", (long long)info.matrix_shape[0],
                (long long)info.matrix_shape[1], (long long)info.matrix_shape[2]);

@@ -40,10 +40,8 @@ void tool_table_cell(tool_table *table, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    char text[512];
-    vsnprintf(text, sizeof text, format, arguments);
+    append(table, tool_text_v(format, arguments));
     va_end(arguments);
-    append(table, tool_text("%s", text));
 }
 
 /* Characters, not bytes: a continuation byte of UTF-8 takes no place. */

@@ -299,7 +299,7 @@ static void bounds_and_alignment_are_checked(void **state)
     copy(f, true, 16, 0, 7);
     assert_int_equal(run(f), NPU_FAULT_ALIGNMENT);
     f->code.count = 0;
-    copy(f, true, 0, 0, 0);
+    copy(f, true, 0, 0, 1 << 25);
     assert_int_equal(run(f), NPU_FAULT_OPERAND);
     f->code.count = 0;
     copy(f, true, 0, 0, 8);
@@ -407,9 +407,10 @@ static void malformed_programs_are_refused(void **state)
         {.opcode = NPU_SET_FLAG, .as.flag = {NPU_MTE2, NPU_MTE3, NPU_FLAGS}},
         {.opcode = NPU_COPY_OUT, .as.copy = {.memory = NPU_L1}},
         {.opcode = NPU_COPY_IN, .as.copy = {.memory = NPU_UB, .rows = {NPU_REGISTERS, 0}}},
-        {.opcode = NPU_LOAD, .as.load = {.memory = NPU_L0A, .type = NPU_F16, .k = 24}},
-        {.opcode = NPU_LOAD, .as.load = {.memory = NPU_L0C, .type = NPU_F16, .k = 16}},
-        {.opcode = NPU_MULTIPLY, .as.multiply = {.type = NPU_F32, .k = 16}},
+        {.opcode = NPU_COPY_IN, .as.copy = {.memory = NPU_UB, .pitch = INT64_MAX}},
+        {.opcode = NPU_LOAD, .as.load = {.memory = NPU_L0A, .type = NPU_F16, .pitch = -1}},
+        {.opcode = NPU_LOAD, .as.load = {.memory = NPU_L0C, .type = NPU_F16}},
+        {.opcode = NPU_MULTIPLY, .as.multiply = {.type = NPU_F32}},
         {.opcode = NPU_ELEMENTWISE, .as.elementwise = {.function = NPU_FUNCTIONS}},
         {.opcode = NPU_ELEMENTWISE,
          .as.elementwise = {.function = NPU_ADD, .destination = {0, 0, NPU_F16}}},
