@@ -125,13 +125,13 @@ static void emit_product(struct builder *b)
             else
                 copy_operand(b, &sides[i], k, l1[i]);
         }
-        for (int64_t slice = 0; slice < smaller(blocks->k, b->gemm->k - k); slices++) {
+        int64_t end = smaller(blocks->k, b->gemm->k - k);
+        for (int64_t slice = 0; slice < end; slice += blocks->depth, slices++) {
             struct npu_value depth = depth_from(b, k + slice, blocks->depth);
             int l0 = (int)(slices % 2);
             load_slice(b, &sides[0], NPU_L0A, l1[0], slice, depth, layout->l0a[l0]);
             load_slice(b, &sides[1], NPU_L0B, l1[1], slice, depth, layout->l0b[l0]);
             multiply_slice(b, l0, depth, slices == 0);
-            slice += blocks->depth;
         }
     }
 }

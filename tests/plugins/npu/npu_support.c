@@ -110,6 +110,7 @@ void npu_test_random_product(struct npu_random *random, int64_t most,
     gemm->transpose_b = npu_random_in(random, 0, 1);
     gemm->product = npu_random_in(random, 0, 9) > 0;
     gemm->read_c = npu_random_in(random, 0, 1);
+    gemm->dynamic_k = npu_random_in(random, 0, 3) == 0;
     gemm->m = npu_random_in(random, 1, most);
     gemm->n = npu_random_in(random, 1, most);
     gemm->k = npu_random_in(random, 1, most);
@@ -118,6 +119,7 @@ void npu_test_random_product(struct npu_random *random, int64_t most,
         random_epilogue(random, &gemm->epilogue[i]);
     product->m = npu_random_in(random, 1, gemm->m);
     product->n = gemm->n;
+    product->k = gemm->dynamic_k ? npu_random_in(random, 1, gemm->k) : gemm->k;
     product->alpha = factors[npu_random_in(random, 0, 3)];
     product->beta = factors[npu_random_in(random, 0, 3)];
 }
@@ -156,7 +158,7 @@ void npu_test_prepare(struct npu_machine *machine, struct npu_random *random,
 {
     const struct npu_gemm *gemm = &product->gemm;
     char error[256] = "";
-    int64_t m = product->m, n = product->n, k = gemm->k;
+    int64_t m = product->m, n = product->n, k = product->k;
     bool ta = gemm->transpose_a, tb = gemm->transpose_b;
     make_matrix(machine, random, &product->a, gemm->type, ta ? k : m, ta ? m : k);
     make_matrix(machine, random, &product->b, gemm->type, tb ? n : k, tb ? k : n);
@@ -209,6 +211,7 @@ void npu_test_launch(const struct npu_test_product *product, struct npu_launch *
     struct npu_gemm_arguments arguments = {
         .m = product->m,
         .n = product->n,
+        .k = product->k,
         .batch = 1,
         .alpha = product->alpha,
         .beta = product->beta,
@@ -292,7 +295,7 @@ static struct bounded exact(const struct npu_test_product *product, int64_t i, i
 {
     const struct npu_gemm *gemm = &product->gemm;
     double sum = 0, magnitude = 0, c = 0;
-    for (int64_t k = 0; gemm->product && k < gemm->k; k++) {
+    for (int64_t k = 0; gemm->product && k < product->k; k++) {
         double a = element(&product->a, gemm->transpose_a ? k : i, gemm->transpose_a ? i : k);
         double b = element(&product->b, gemm->transpose_b ? j : k, gemm->transpose_b ? k : j);
         sum += a * b;
@@ -301,7 +304,7 @@ static struct bounded exact(const struct npu_test_product *product, int64_t i, i
     if (gemm->read_c)
         c = product->beta * element(&product->c, i, j);
     struct bounded out = {product->alpha * sum + c,
-                          (double)(gemm->k + 4) * u * (fabs(product->alpha) * magnitude + fabs(c))};
+                          (double)(product->k + 4) * u * (fabs(product->alpha) * magnitude + fabs(c))};
     if (gemm->type == NPU_I8 && gemm->d_type == NPU_I32 && !gemm->epilogues)
         out.bound = 0;
     for (uint32_t e = 0; e < gemm->epilogues; e++)

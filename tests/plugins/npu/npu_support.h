@@ -38,7 +38,7 @@ struct npu_test_matrix {
 struct npu_test_product {
     struct npu_gemm gemm;
     struct npu_gemm_blocks blocks;
-    int64_t m, n;
+    int64_t m, n, k;
     double alpha, beta;
     struct npu_test_matrix a, b, c, d, operand[NPU_EPILOGUES];
     struct npu_program *program;

@@ -74,6 +74,7 @@ static void a_wrong_element_is_found(void **state)
                                      .k = 65};
     product.m = 33;
     product.n = 47;
+    product.k = 65;
     product.alpha = 1;
     npu_test_prepare(&machine, &random, &product);
     run(&machine, &product);
@@ -145,7 +146,51 @@ static void a_row_alone_has_the_same_bits(void **state)
     npu_machine_close(&machine);
 }
 
-/* On other block sizes, and packed. */
+/* Packs a matrix, destroys it, unpacks it and wants it back; returns where the packed form is. */
+static int64_t packed(struct npu_machine *machine, const struct npu_test_matrix *matrix)
+{
+    struct npu_pack pack = {matrix->type, matrix->rows, matrix->columns};
+    struct npu_gemm_operand plain = {matrix->address, matrix->stride, 0}, blob = {0};
+    struct npu_launch launch;
+    struct npu_fault fault;
+    char error[256] = "";
+    npu_global_alloc(&machine->global, npu_pack_bytes(&pack), 0, &blob.address, error,
+                     sizeof error);
+    assert_string_equal(error, "");
+    npu_pack_launch(&machine->config, &pack, &plain, &blob, 1, &launch);
+    for (int unpack = 0; unpack < 2; unpack++) {
+        struct npu_counters counters = {0};
+        struct npu_program *program =
+            npu_pack_program(&machine->config, pack.type, unpack, error, sizeof error);
+        assert_non_null(program);
+        npu_machine_launch(machine, program, &launch, &counters, &fault);
+        assert_string_equal(fault.text, "");
+        npu_program_free(program);
+        for (int64_t row = 0; row < matrix->rows && !unpack; row++)
+            memset(npu_global_at(&machine->global, matrix->address + row * matrix->stride), 0,
+                   (size_t)(matrix->columns * npu_type_bytes(matrix->type)));
+    }
+    assert_memory_equal(npu_global_at(&machine->global, matrix->address), matrix->host,
+                        (size_t)matrix->bytes); /* the gaps too */
+    return blob.address;
+}
+
+/* Runs a variant of a product, whose program it builds, and wants the bytes that D had before. */
+static void same_bits(struct npu_machine *machine, struct npu_test_product *variant)
+{
+    char error[256] = "";
+    uint8_t *expected = copy_of(machine, &variant->d);
+    restore(machine, &variant->d);
+    variant->program =
+        npu_gemm_program(&machine->config, &variant->gemm, &variant->blocks, error, sizeof error);
+    assert_string_equal(error, "");
+    run(machine, variant);
+    assert_memory_equal(npu_global_at(&machine->global, variant->d.address), expected,
+                        (size_t)variant->d.bytes);
+    npu_program_free(variant->program);
+    free(expected);
+}
+
 static void blocks_and_packing_change_no_bits(void **state)
 {
     (void)state;
@@ -159,59 +204,28 @@ static void blocks_and_packing_change_no_bits(void **state)
         npu_test_random_product(&random, i % 6 ? 90 : 300, &product);
         npu_test_prepare(&machine, &random, &product);
         run(&machine, &product);
-        uint8_t *expected = copy_of(&machine, &product.d);
-        const struct npu_gemm *gemm = &product.gemm;
 
-        struct npu_test_product other = product;
-        assert_int_equal(npu_gemm_choose_blocks(&small.config, gemm, &other.blocks, error,
-                                                sizeof error),
-                         0);
-        other.program =
-            npu_gemm_program(&machine.config, gemm, &other.blocks, error, sizeof error);
-        assert_non_null(other.program);
-        restore(&machine, &product.d);
-        run(&machine, &other);
-        assert_memory_equal(npu_global_at(&machine.global, product.d.address), expected,
-                            (size_t)product.d.bytes);
-        npu_program_free(other.program);
+        struct npu_test_product variant = product;
+        npu_gemm_choose_blocks(&small.config, &product.gemm, &variant.blocks, error, sizeof error);
+        assert_string_equal(error, "");
+        same_bits(&machine, &variant);
 
-        struct npu_gemm_operand plain = {product.b.address, product.b.stride, 0}, packed = {0};
-        struct npu_launch launch;
-        struct npu_counters counters = {0};
-        struct npu_fault fault;
-        assert_int_equal(npu_global_alloc(&machine.global, npu_pack_bytes(gemm, &product.blocks), 0,
-                                          &packed.address, error, sizeof error),
-                         0);
-        npu_pack_launch(gemm, &product.blocks, &plain, &packed, 1, &launch);
-        for (int unpack = 0; unpack < 2; unpack++) {
-            struct npu_program *program = npu_pack_program(&machine.config, gemm, &product.blocks,
-                                                           unpack, error, sizeof error);
-            assert_non_null(program);
-            npu_machine_launch(&machine, program, &launch, &counters, &fault);
-            assert_string_equal(fault.text, "");
-            npu_program_free(program);
-            /* Unpacking brings back what packing read, and leaves the gaps alone. */
-            assert_memory_equal(npu_global_at(&machine.global, product.b.address), product.b.host,
-                                (size_t)product.b.bytes);
-            if (!unpack)
-                for (int64_t row = 0; row < product.b.rows; row++)
-                    memset(npu_global_at(&machine.global,
-                                         product.b.address + row * product.b.stride),
-                           0, (size_t)(product.b.columns * npu_type_bytes(gemm->type)));
-        }
-        other = product;
-        other.gemm.packed_b = true;
-        other.b.address = packed.address;
-        other.program =
-            npu_gemm_program(&machine.config, &other.gemm, &other.blocks, error, sizeof error);
-        assert_non_null(other.program);
-        restore(&machine, &product.d);
-        run(&machine, &other);
-        assert_memory_equal(npu_global_at(&machine.global, product.d.address), expected,
-                            (size_t)product.d.bytes);
-        npu_program_free(other.program);
-        npu_global_free(&machine.global, packed.address);
-        free(expected);
+        variant = product;
+        variant.gemm.m = product.m; /* packed operands are there as a whole */
+        variant.gemm.k = product.k;
+        variant.gemm.dynamic_k = false;
+        same_bits(&machine, &variant);
+        variant.gemm.packed_b = true;
+        variant.b.address = packed(&machine, &product.b);
+        same_bits(&machine, &variant);
+        variant.gemm.packed_a = true;
+        variant.a.address = packed(&machine, &product.a);
+        same_bits(&machine, &variant);
+        npu_gemm_choose_blocks(&small.config, &variant.gemm, &variant.blocks, error, sizeof error);
+        same_bits(&machine, &variant);
+
+        npu_global_free(&machine.global, variant.a.address);
+        npu_global_free(&machine.global, variant.b.address);
         npu_test_release(&machine, &product);
     }
     npu_machine_close(&small);
@@ -276,6 +290,7 @@ static void special_values_come_through(void **state)
                                                        {-0.75, 1.5}}}};
         product.m = 3;
         product.n = 5;
+        product.k = 7;
         product.alpha = 1;
         npu_test_prepare(&machine, &random, &product);
         /* Row 0 of A: NaN; row 1: infinity times column 0's 1 and column 1's -1. */
@@ -320,6 +335,7 @@ static void saturation_is_an_option(void **state)
                                          .k = 1};
         product.m = 1;
         product.n = 3;
+        product.k = 1;
         product.beta = 1;
         npu_test_prepare(&machine, &random, &product);
         uint8_t *c = npu_global_at(&machine.global, product.c.address);
