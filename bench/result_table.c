@@ -32,6 +32,7 @@ void bench_table_head(FILE *file)
 {
     fprintf(file, "%-38s %-13s %-18s %3s %12s %9s %8s %s\n", "case", "type", "backend", "thr",
             "median", "GFLOP/s", "ceiling", "ratio [95 %]");
+    fflush(file);
 }
 
 static void print_peer(FILE *file, const bench_result *result, const bench_peer_result *peer)

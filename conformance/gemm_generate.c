@@ -252,7 +252,7 @@ static void choose_descriptor(random_state *random, conformance_gemm_case *test)
         desc->m = test->m;
         desc->k = test->k;
     }
-    if (one_in(random, 4))
+    if (one_in(random, 3))
         desc->head.flags |= KILN_GEMM_SATURATE;
 
     desc->epilogue_count = kind == 0 ? 0 : (uint32_t)(1 + below(random, KILN_GEMM_MAX_EPILOGUES));
@@ -324,10 +324,10 @@ static bool make_tensors(random_state *random, conformance_gemm_case *test)
  * floating-point types. */
 static void fill_tensors(random_state *random, conformance_gemm_case *test)
 {
-    static const double scales[] = {1, 1, 1, 0x1p-10, 64};
+    static const double scales[] = {1, 1, 1, 0x1p-10, 64, 4096};
     static const int plants[] = {PLANT_NOTHING, PLANT_NOTHING, PLANT_NOTHING, PLANT_SPECIALS,
                                  PLANT_DENORMALS};
-    double scale = scales[below(random, 5)];
+    double scale = scales[below(random, 6)];
     int plant = plants[below(random, 5)];
     for (uint32_t slot = 0; slot < CONFORMANCE_GEMM_TENSORS; slot++) {
         conformance_tensor *made = &test->tensors[slot];

@@ -48,6 +48,8 @@ core_libcore_la_SOURCES = \
 	core/trace.c \
 	core/tuning.c \
 	core/tuning.h \
+	core/workspace.c \
+	core/workspace.h \
 	support/pause.h
 core_libcore_la_CPPFLAGS = $(AM_CPPFLAGS) $(YAML_CFLAGS) \
 	-DKILN_VERSION='"$(PACKAGE_VERSION)"' \

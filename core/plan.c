@@ -87,7 +87,7 @@ static kiln_status prepare(const kiln_request *request, const kiln_choice *choic
         free(plan);
         return status;
     }
-    plan->direct = kiln_device_is_host(plan->device) && !plan->staged && plan->answer.workspace_bytes == 0;
+    plan->direct = kiln_device_is_host(plan->device) && !plan->staged;
     if (plan->known) {
         plan->known->prepare(plan->descriptor, plan->home, plan->prepared);
         plan->outputs = plan->known->outputs(plan->descriptor);

@@ -13,7 +13,7 @@ struct kiln_plan {
     kiln_runtime *runtime;
     uint64_t generation;        /* process that made it */
     const kiln_operator *known; /* NULL: a vendor's own operator */
-    bool direct;                /* on host memory, not staged, without workspace */
+    bool direct;                /* on host memory, not staged */
     int64_t runs_recorded_as;   /* index in the record, -1 = not recorded */
     void *native;               /* the backend's plan */
     _Alignas(8) unsigned char prepared[KILN_OPERATOR_PREPARED];
@@ -29,7 +29,7 @@ struct kiln_plan {
     kiln_answer answer;
     char operator_name[64];
     char reason[384];
-    _Atomic(void *) workspaces[KILN_PLAN_WORKSPACES]; /* idle, for runs without a stream */
+    _Atomic(void *) workspaces[KILN_PLAN_WORKSPACES]; /* idle, see workspace.h */
     size_t descriptor_size;
     _Alignas(8) unsigned char descriptor[KILN_MAX_DESCRIPTOR]; /* canonical */
 };

@@ -6,6 +6,7 @@
 #include "core/plan.h"
 #include "core/pool.h"
 #include "core/record.h"
+#include "core/workspace.h"
 
 /* The backend's run or schedule. */
 typedef kiln_status (*verb_fn)(void *plan, const kiln_run_context *context, const kiln_args_head *arguments);
@@ -17,40 +18,17 @@ static __attribute__((cold, noinline)) kiln_status forked(const kiln_plan *plan)
 
 /* ---- Runs without a stream on host memory ---- */
 
-/* An idle workspace of the plan, or a new one. */
-static void *take_workspace(kiln_plan *plan)
-{
-    for (int i = 0; i < KILN_PLAN_WORKSPACES; i++) {
-        void *idle = atomic_exchange_explicit(&plan->workspaces[i], NULL, memory_order_acquire);
-        if (idle)
-            return idle;
-    }
-    size_t bytes = ((size_t)plan->answer.workspace_bytes + 63) / 64 * 64;
-    return aligned_alloc(64, bytes);
-}
-
-static void give_workspace(kiln_plan *plan, void *workspace)
-{
-    for (int i = 0; i < KILN_PLAN_WORKSPACES; i++) {
-        void *expected = NULL;
-        if (atomic_compare_exchange_strong_explicit(&plan->workspaces[i], &expected, workspace, memory_order_release,
-                                                    memory_order_relaxed))
-            return;
-    }
-    free(workspace);
-}
-
-static kiln_status run_here(kiln_plan *plan, verb_fn verb, int64_t part, int64_t parts, const kiln_args_head *arguments)
+static inline kiln_status run_here(kiln_plan *plan, verb_fn verb, int64_t part, int64_t parts, const kiln_args_head *arguments)
 {
     kiln_run_context context = {.struct_size = sizeof context, .part = part, .parts = parts};
     if (plan->answer.workspace_bytes == 0)
         return verb(plan->native, &context, arguments);
-    context.workspace = take_workspace(plan);
+    context.workspace = kiln_workspace_take(plan);
     context.workspace_bytes = plan->answer.workspace_bytes;
     if (!context.workspace)
         return kiln_fail_memory("the workspace of a run");
     kiln_status status = verb(plan->native, &context, arguments);
-    give_workspace(plan, context.workspace);
+    kiln_workspace_give(plan, context.workspace);
     return status;
 }
 
@@ -365,8 +343,7 @@ kiln_status kiln_plan_run(kiln_plan *plan, kiln_stream *stream, const kiln_args_
         return run_observed(plan, stream, arguments);
     if (stream || !plan->direct)
         return run_somehow(plan, plan->table.run, stream, arguments);
-    kiln_run_context context = {.struct_size = sizeof context};
-    return plan->table.run(plan->native, &context, arguments);
+    return run_here(plan, plan->table.run, 0, 0, arguments);
 }
 
 kiln_status kiln_plan_run_part(kiln_plan *plan, int64_t part, int64_t parts, const kiln_args_head *arguments)
