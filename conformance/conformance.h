@@ -30,8 +30,9 @@ kiln_status conformance_gemm_oracle(const kiln_gemm_desc *desc, const kiln_gemm_
 
 /* |measured - exact| / bound, without the half that rounding to an integer may take: at most 1 for
  * a right element. INFINITY when NaN or Inf do not match; 0 for an Inf that rounding to D's type
- * may give, and where bound is INFINITY. */
-double conformance_gemm_ratio(uint32_t d_type, double exact, double bound, double measured);
+ * may give (unless the GEMM saturates), and where bound is INFINITY. */
+double conformance_gemm_ratio(uint32_t d_type, bool saturate, double exact, double bound,
+                              double measured);
 
 /* ---- GEMM: random cases ---- */
 

@@ -134,15 +134,16 @@ double conformance_gemm_output_bound(const gemm_arithmetic *arithmetic, uint32_t
     return bound + 0x1p-53 * fabs(value); /* the oracle's own rounding */
 }
 
-double conformance_gemm_ratio(uint32_t d_type, double exact, double bound, double measured)
+double conformance_gemm_ratio(uint32_t d_type, bool saturate, double exact, double bound,
+                              double measured)
 {
     if (isinf(bound))
         return 0;
     if (isnan(exact) || isnan(measured))
         return isnan(exact) && isnan(measured) ? 0 : (double)INFINITY;
     if (isinf(exact) || isinf(measured)) {
-        bool rounds = isinf(measured) && fabs(exact) + bound > limits_of(d_type).high &&
-                      (exact > 0) == (measured > 0);
+        bool rounds = !saturate && isinf(measured) &&
+                      fabs(exact) + bound > limits_of(d_type).high && (exact > 0) == (measured > 0);
         return exact == measured || rounds ? 0 : (double)INFINITY;
     }
     double error = fabs(measured - exact);

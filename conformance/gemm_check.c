@@ -272,7 +272,8 @@ static void judge_element(const conformance_gemm_case *test, int64_t element, do
                           global_sums *sums, conformance_gemm_result *result)
 {
     double exact = test->exact[element], bound = test->bound[element];
-    double ratio = conformance_gemm_ratio(test->desc.d_type, exact, bound, measured);
+    double ratio = conformance_gemm_ratio(
+        test->desc.d_type, test->desc.head.flags & KILN_GEMM_SATURATE, exact, bound, measured);
     result->elements++;
     result->unbounded += isinf(bound) != 0;
     if (isfinite(measured) && fabs(exact) >= 64 * bound && isfinite(exact)) {

@@ -163,20 +163,12 @@ static kiln_status copy_on_stream(kiln_stream *stream, const kiln_copy_request *
 /* Between two devices neither of which is the host: through host memory. */
 static kiln_status copy_through_host(kiln_runtime *runtime, const kiln_tensor *destination, const kiln_tensor *source)
 {
-    kiln_tensor middle = kiln_tensor_host(source->type, NULL, source->rank, source->shape);
-    int64_t bits = kiln_type_bits(source->type), row = 1;
-    if (bits < 8 && source->rank > 0) { /* rows start on a byte */
-        row = kiln_type_row_bytes(source->type, source->shape[source->rank - 1]) * 8 / bits;
-        for (uint32_t i = source->rank - 1; i-- > 0;) {
-            middle.strides[i] = row;
-            row *= source->shape[i] > 0 ? source->shape[i] : 1;
-        }
-    }
-    int64_t begin, end;
-    kiln_status status = kiln_tensor_extent(&middle, "copy", &begin, &end);
+    kiln_tensor middle;
+    int64_t bytes;
+    kiln_status status = kiln_tensor_compact(source, "copy", &middle, &bytes);
     if (status != KILN_OK)
         return status;
-    middle.data = malloc(end > 0 ? (size_t)end : 1);
+    middle.data = malloc(bytes > 0 ? (size_t)bytes : 1);
     if (!middle.data)
         return kiln_fail_memory("a copy between two devices");
     status = kiln_copy(NULL, runtime, &middle, source);

@@ -332,3 +332,12 @@ kiln_status kiln_tensor_extent(const kiln_tensor *tensor, const char *what, int6
         return kiln_fail(KILN_INVALID, "%s: it has neither a buffer nor an address", what);
     return KILN_OK;
 }
+
+kiln_status kiln_tensor_compact(const kiln_tensor *tensor, const char *what, kiln_tensor *compact, int64_t *bytes)
+{
+    int64_t begin;
+    *compact = kiln_tensor_host(tensor->type, compact, tensor->rank, tensor->shape); /* any address: only the extent counts */
+    kiln_status status = kiln_tensor_extent(compact, what, &begin, bytes);
+    compact->data = NULL;
+    return status;
+}

@@ -71,6 +71,9 @@ struct kiln_event {
     bool gate;
 };
 
+/* A row-major view, without memory yet, of a tensor's type and shape, and the bytes that it needs. */
+kiln_status kiln_tensor_compact(const kiln_tensor *tensor, const char *what, kiln_tensor *compact, int64_t *bytes);
+
 /* The host device (index 0) and those of an open plugin. */
 kiln_status kiln_device_create_host(kiln_runtime *runtime, kiln_device **device);
 kiln_status kiln_device_create_all(kiln_runtime *runtime, kiln_instance *instance);

@@ -71,9 +71,11 @@ static kiln_status pack_now(kiln_plan *plan, pack_fn function, uint32_t operand,
 static kiln_status pack_through_device(kiln_plan *plan, pack_fn function, uint32_t operand, const kiln_tensor *strided,
                                        const kiln_tensor *packed, bool unpack)
 {
-    kiln_tensor middle = kiln_tensor_host(strided->type, NULL, strided->rank, strided->shape);
-    int64_t bytes = kiln_tensor_elements(strided) * kiln_type_bits(strided->type) / 8 + 1;
-    kiln_status status = kiln_buffer_alloc(plan->device, KILN_SPACE_DEVICE, bytes, &middle.buffer);
+    kiln_tensor middle;
+    int64_t bytes;
+    kiln_status status = kiln_tensor_compact(strided, "packed operand", &middle, &bytes);
+    if (status == KILN_OK)
+        status = kiln_buffer_alloc(plan->device, KILN_SPACE_DEVICE, bytes, &middle.buffer);
     if (status != KILN_OK)
         return status;
     if (!unpack)

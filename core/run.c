@@ -161,21 +161,15 @@ static bool is_absent(const kiln_tensor *tensor)
     return tensor->type == KILN_TYPE_NONE || (!tensor->buffer && !tensor->data);
 }
 
-/* A contiguous view of the same shape over device memory; rows of sub-byte types start on a byte. */
+/* A contiguous view of the same shape over device memory. */
 static kiln_status stage_tensor(kiln_plan *plan, staged_run *run, const kiln_tensor *host, bool copy_in, kiln_tensor *staged)
 {
     if (host->layout != KILN_LAYOUT_STRIDED)
         return kiln_fail(KILN_UNSUPPORTED, "a packed tensor cannot be staged; place it on %s", plan->device->name);
-    int64_t begin, end, bits = kiln_type_bits(host->type);
-    *staged = kiln_tensor_host(host->type, NULL, host->rank, host->shape);
-    for (uint32_t i = host->rank; bits < 8 && i-- > 1;)
-        staged->strides[i - 1] = (i == host->rank - 1 ? kiln_type_row_bytes(host->type, host->shape[i]) * 8 / bits
-                                                      : staged->strides[i] * host->shape[i]);
-    staged->data = staged; /* any address: only the extent is asked for */
-    kiln_status status = kiln_tensor_extent(staged, "staged tensor", &begin, &end);
-    staged->data = NULL;
+    int64_t bytes;
+    kiln_status status = kiln_tensor_compact(host, "staged tensor", staged, &bytes);
     if (status == KILN_OK)
-        status = kiln_staging_take(plan->device, end > 0 ? end : 1, &staged->buffer);
+        status = kiln_staging_take(plan->device, bytes > 0 ? bytes : 1, &staged->buffer);
     if (status != KILN_OK)
         return status;
     run->buffers[run->buffer_count++] = staged->buffer;
@@ -192,7 +186,7 @@ static kiln_status stage_tensor(kiln_plan *plan, staged_run *run, const kiln_ten
                                                           .text = "to the device",
                                                           .begin_ns = started,
                                                           .end_ns = kiln_now_ns(),
-                                                          .bytes = end});
+                                                          .bytes = bytes});
     return status;
 }
 

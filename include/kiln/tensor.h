@@ -443,7 +443,8 @@ struct kiln_tensor {
     uint64_t reserved[2]; /* 0 */
 };
 
-/* A contiguous row-major tensor over host memory. The memory stays the caller's. */
+/* A row-major tensor over host memory, contiguous but that rows of fewer than 8 bits an element start on a byte. The memory
+ * stays the caller's. */
 static inline kiln_tensor kiln_tensor_host(uint32_t type, void *data, uint32_t rank, const int64_t *shape)
 {
     kiln_tensor tensor;
@@ -451,11 +452,14 @@ static inline kiln_tensor kiln_tensor_host(uint32_t type, void *data, uint32_t r
     tensor.data = data;
     tensor.type = type;
     tensor.rank = rank;
-    int64_t stride = 1;
+    int64_t stride = 1, bits = kiln_type_bits(type);
     for (uint32_t i = rank; i-- > 0;) {
+        int64_t extent = shape[i] > 0 ? shape[i] : 1;
         tensor.shape[i] = shape[i];
         tensor.strides[i] = stride;
-        stride *= shape[i] > 0 ? shape[i] : 1;
+        if (i == rank - 1 && bits > 0 && bits < 8)
+            extent = (extent * bits + 7) / 8 * 8 / bits;
+        stride *= extent;
     }
     return tensor;
 }

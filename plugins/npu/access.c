@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The footprint of each instruction. */
-#include "access.h"
+#include "plugins/npu/access.h"
 
 #define EXTENT_MAX  (INT64_C(1) << 24)
 #define DEPTH_MAX   65536 /* sums of i8 products in one go stay within i32 */

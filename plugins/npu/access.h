@@ -4,7 +4,7 @@
 #ifndef NPU_ACCESS_H
 #define NPU_ACCESS_H
 
-#include "program.h"
+#include "plugins/npu/program.h"
 
 /* `runs` runs of `bytes` bytes, `stride` bytes from one to the next. In local memories at least the
    bytes touched; in GM exactly these. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A growing list of instructions. */
-#include "assembler.h"
+#include "plugins/npu/assembler.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 #ifndef NPU_ASSEMBLER_H
 #define NPU_ASSEMBLER_H
 
-#include "program.h"
+#include "plugins/npu/program.h"
 
 /* Begins zeroed. */
 struct npu_assembler {

@@ -3,7 +3,7 @@
 #ifndef NPU_BLOCK_H
 #define NPU_BLOCK_H
 
-#include "machine.h"
+#include "plugins/npu/machine.h"
 
 struct npu_flag_state {
     bool set;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding faults and describing them. */
-#include "block.h"
+#include "plugins/npu/block.h"
 
 #include <stdarg.h>
 #include <stdio.h>

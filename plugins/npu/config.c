@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Defaults and validation of the model's parameters. */
-#include "config.h"
+#include "plugins/npu/config.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cube unit: blocks of 16 by 16 accumulators, k ascending. */
-#include "units.h"
+#include "plugins/npu/units.h"
 
 #include <stdlib.h>
 

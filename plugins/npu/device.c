@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread of a device and the queues that it serves. */
 #define _GNU_SOURCE /* pthread_sigmask */
-#include "event.h"
+#include "plugins/npu/event.h"
 
 #include <fenv.h>
 #include <signal.h>
@@ -92,29 +92,40 @@ static void add_counters(struct npu_counters *to, const struct npu_counters *fro
         to->moved[pipe] += from->moved[pipe];
 }
 
-/* What takes time, without the lock. */
-static int execute(struct npu_device *device, const struct command *command,
-                   struct npu_counters *counters, char *text, size_t size)
+static int launch(struct npu_device *device, const struct command *command,
+                  struct npu_counters *counters, char *text, size_t size)
 {
     struct npu_fault fault;
-    int status;
-    switch (command->kind) {
-    case LAUNCH:
-        if (npu_machine_launch(&device->machine, command->as.launch.program,
-                               &command->as.launch.launch, counters, &fault) == 0)
-            return NPU_OK;
-        snprintf(text, size, "%s", fault.text);
-        return NPU_FAULT;
-    case TRANSFER:
-        counters->copied +=
-            (uint64_t)npu_transfer_run(&device->machine.global, &command->as.transfer);
+    if (npu_machine_launch(&device->machine, command->as.launch.program,
+                           &command->as.launch.launch, counters, &fault) == 0)
         return NPU_OK;
-    default:
-        status = command->as.host.function(command->as.host.argument);
-        if (status < 0)
-            snprintf(text, size, "a host function on the stream returned status %d", status);
-        return status < 0 ? status : NPU_OK;
-    }
+    snprintf(text, size, "%s", fault.text);
+    return NPU_FAULT;
+}
+
+static int call(struct npu_stream *stream, const struct command *command, char *text, size_t size)
+{
+    const struct npu_system *system = stream->device->system;
+    if (stream->status < 0 && system->report)
+        system->report(system->context, stream->status, stream->text);
+    int status = command->as.host.function(command->as.host.argument, stream->status);
+    if (status < 0)
+        snprintf(text, size, "a function on the stream returned status %d", status);
+    return status;
+}
+
+/* What takes time, without the lock. The stream's status changes on this thread only. */
+static int execute(struct npu_stream *stream, const struct command *command,
+                   struct npu_counters *counters, char *text, size_t size)
+{
+    struct npu_device *device = stream->device;
+    if (command->kind == HOST)
+        return call(stream, command, text, size);
+    if (command->kind == LAUNCH)
+        return launch(device, command, counters, text, size);
+    counters->copied +=
+        (uint64_t)npu_transfer_run(&device->machine.global, &command->as.transfer);
+    return NPU_OK;
 }
 
 static void fail_locked(struct npu_stream *stream, int status, const char *text)
@@ -136,16 +147,17 @@ static void finish_event_locked(struct npu_stream *stream, const struct command 
         free(event);
 }
 
-static void serve_locked(struct npu_device *device, struct npu_stream *stream)
+static void serve_locked(struct npu_stream *stream)
 {
+    struct npu_device *device = stream->device;
     const struct command *command = &stream->commands[stream->done % NPU_QUEUE_DEPTH];
     if (command->kind == RECORD || command->kind == WAIT) {
         finish_event_locked(stream, command);
-    } else if (stream->status >= 0) {
+    } else if (command->kind == HOST || stream->status >= 0) {
         struct npu_counters counters = {0};
         char text[NPU_TEXT] = "";
         pthread_mutex_unlock(&device->system->lock);
-        int status = execute(device, command, &counters, text, sizeof text);
+        int status = execute(stream, command, &counters, text, sizeof text);
         pthread_mutex_lock(&device->system->lock);
         add_counters(&stream->counters, &counters);
         fail_locked(stream, status, text);
@@ -163,7 +175,7 @@ static void *serve(void *argument)
     while (!device->closing) {
         struct npu_stream *stream = next_ready_locked(device);
         if (stream)
-            serve_locked(device, stream);
+            serve_locked(stream);
         else
             pthread_cond_wait(&device->system->changed, &device->system->lock);
     }

@@ -3,16 +3,16 @@
  *
  * The thread takes, in turn, the first command of any stream that can go on; commands of one stream
  * run in order. A fault stays with its stream: what is queued behind it is skipped, and waits
- * return it. Events that it would have recorded are completed with the fault, so that nobody waits
- * for ever. All functions may be called from any thread; one thread at a time feeds a stream.
+ * return it. But events that would have been recorded are completed with the fault, so that nobody
+ * waits for ever, and host functions are called, so that what they own is not lost. All functions may be called from any thread; one thread at a time feeds a stream.
  *
  * Functions that can fail return a status, negative on failure, and then write one sentence to
  * error (size bytes). */
 #ifndef NPU_DEVICE_H
 #define NPU_DEVICE_H
 
-#include "machine.h"
-#include "transfer.h"
+#include "plugins/npu/machine.h"
+#include "plugins/npu/transfer.h"
 
 /* The numbers are those of kiln_status, so that statuses pass through unchanged. */
 enum npu_status {
@@ -24,22 +24,26 @@ enum npu_status {
 };
 
 #define NPU_TEXT        512
-#define NPU_QUEUE_DEPTH 64 /* commands per stream; whoever queues more waits */
+#define NPU_QUEUE_DEPTH 128 /* commands per stream; whoever queues more waits */
 
 /* What devices of one instance share, so that a stream can wait for an event of another device. */
 struct npu_system {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a command, an event or a gate was completed, or something was queued */
+    /* Called before a host function that gets a fault, on its thread; may be NULL. */
+    void (*report)(void *context, int status, const char *text);
+    void *context;
 };
 
 struct npu_device;
 struct npu_stream;
 struct npu_event;
 
-/* A host function; a negative result faults the stream. */
-typedef int (*npu_host_function)(void *argument);
+/* A host function. `status` is NPU_OK or the fault of the stream; a negative result faults it. */
+typedef int (*npu_host_function)(void *argument, int status);
 
-void npu_system_open(struct npu_system *system);
+void npu_system_open(struct npu_system *system,
+                     void (*report)(void *context, int status, const char *text), void *context);
 void npu_system_close(struct npu_system *system);
 
 /* Starts a device and its thread. */
@@ -74,11 +78,13 @@ int npu_enqueue_record(struct npu_stream *stream, struct npu_event *event, char 
 int npu_enqueue_wait(struct npu_stream *stream, struct npu_event *event, char *error, size_t size);
 
 int npu_event_create(struct npu_system *system, struct npu_event **event, char *error, size_t size);
-/* A gate is an event that counts as recorded, until npu_gate_complete. */
+/* A gate is an event that counts as under way until npu_gate_complete. */
 int npu_gate_create(struct npu_system *system, struct npu_event **gate, char *error, size_t size);
 /* Once. `text` may be NULL; it becomes the fault's text when status is negative. */
 int npu_gate_complete(struct npu_event *gate, int status, const char *text, char *error,
                       size_t size);
+/* Arms a completed gate again. */
+int npu_gate_reset(struct npu_event *gate, char *error, size_t size);
 /* Commands that name the event keep it alive. */
 void npu_event_destroy(struct npu_event *event);
 /* NPU_OK also when it was never recorded; NPU_NOT_READY; or the fault. */

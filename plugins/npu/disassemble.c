@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Instructions as text. */
-#include "program.h"
+#include "plugins/npu/program.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The transfer engines MTE1, MTE2 and MTE3. */
-#include "units.h"
+#include "plugins/npu/units.h"
 
 /* One row of `bytes` bytes into columns of 32 bytes; the last column is filled up with zeros. */
 static void scatter_row(uint8_t *first, int64_t column_bytes, const uint8_t *row, int64_t bytes)

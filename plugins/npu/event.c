@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events and gates. */
-#include "event.h"
+#include "plugins/npu/event.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void npu_system_open(struct npu_system *system)
+void npu_system_open(struct npu_system *system,
+                     void (*report)(void *context, int status, const char *text), void *context)
 {
+    system->report = report;
+    system->context = context;
     pthread_mutex_init(&system->lock, NULL);
     pthread_cond_init(&system->changed, NULL);
 }
@@ -75,13 +78,29 @@ int npu_gate_complete(struct npu_event *gate, int status, const char *text, char
 {
     int result = NPU_OK;
     pthread_mutex_lock(&gate->system->lock);
-    if (!gate->gate || gate->finished) {
+    if (!gate->gate || gate->finished == gate->recorded) {
         snprintf(error, size, "%s", gate->gate ? "the gate has already been completed"
                                                : "the event is not a gate");
         result = NPU_INVALID;
     } else {
-        npu_event_complete(gate, 1, status, text ? text : "a gate was completed with a failure");
+        npu_event_complete(gate, gate->recorded, status,
+                           text ? text : "a gate was completed with a failure");
         pthread_cond_broadcast(&gate->system->changed);
+    }
+    pthread_mutex_unlock(&gate->system->lock);
+    return result;
+}
+
+int npu_gate_reset(struct npu_event *gate, char *error, size_t size)
+{
+    int result = NPU_OK;
+    pthread_mutex_lock(&gate->system->lock);
+    if (!gate->gate || gate->finished != gate->recorded) {
+        snprintf(error, size, "%s", gate->gate ? "the gate has not been completed yet"
+                                               : "the event is not a gate");
+        result = NPU_INVALID;
+    } else {
+        gate->recorded++;
     }
     pthread_mutex_unlock(&gate->system->lock);
     return result;

@@ -3,7 +3,7 @@
 #ifndef NPU_EVENT_H
 #define NPU_EVENT_H
 
-#include "device.h"
+#include "plugins/npu/device.h"
 
 /* Recordings of an event that may be under way at once, on any streams. */
 #define NPU_EVENT_WINDOW 64

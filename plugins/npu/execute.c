@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executing a program: blocks one after another, within a block any pipe that can go on. */
-#include "block.h"
+#include "plugins/npu/block.h"
 
 #include <stdio.h>
 

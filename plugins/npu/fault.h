@@ -3,7 +3,7 @@
 #ifndef NPU_FAULT_H
 #define NPU_FAULT_H
 
-#include "access.h"
+#include "plugins/npu/access.h"
 
 enum npu_fault_kind {
     NPU_FAULT_NONE,

@@ -5,7 +5,7 @@
 #ifndef NPU_GEMM_H
 #define NPU_GEMM_H
 
-#include "machine.h"
+#include "plugins/npu/machine.h"
 
 #define NPU_EPILOGUES 8
 

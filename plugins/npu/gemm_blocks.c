@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cutting a matrix product into blocks, and where the pieces of a block lie. */
-#include "gemm_layout.h"
+#include "plugins/npu/gemm_layout.h"
 
 #include <stdio.h>
 

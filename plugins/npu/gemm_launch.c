@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Registers and grids of launches. */
-#include "gemm_layout.h"
+#include "plugins/npu/gemm_layout.h"
 
 /* Axes of the grid. */
 enum { ROWS, COLUMNS, BATCH };

@@ -3,7 +3,7 @@
 #ifndef NPU_GEMM_LAYOUT_H
 #define NPU_GEMM_LAYOUT_H
 
-#include "gemm.h"
+#include "plugins/npu/gemm.h"
 
 enum npu_gemm_register {
     NPU_R_A,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packing. UB is the place where rows become columns of 32 bytes: a piece of the matrix comes in as
  * fractals and goes out as they lie. */
-#include "assembler.h"
-#include "gemm_layout.h"
+#include "plugins/npu/assembler.h"
+#include "plugins/npu/gemm_layout.h"
 
 #include <stdio.h>
 

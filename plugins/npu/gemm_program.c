@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program that computes one block of D. It is written as one unit would execute it, with two
  * buffers of everything that comes in; npu_synchronize lets the pipes run ahead of each other. */
-#include "assembler.h"
-#include "gemm_layout.h"
+#include "plugins/npu/assembler.h"
+#include "plugins/npu/gemm_layout.h"
 
 #include <stdio.h>
 

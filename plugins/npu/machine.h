@@ -3,12 +3,12 @@
 #ifndef NPU_MACHINE_H
 #define NPU_MACHINE_H
 
-#include "fault.h"
-#include "memory.h"
-#include "order.h"
-#include "sharing.h"
-#include "timeline.h"
-#include "units.h"
+#include "plugins/npu/fault.h"
+#include "plugins/npu/memory.h"
+#include "plugins/npu/order.h"
+#include "plugins/npu/sharing.h"
+#include "plugins/npu/timeline.h"
+#include "plugins/npu/units.h"
 
 struct npu_machine {
     struct npu_config config;

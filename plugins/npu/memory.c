@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Global memory: pages and first-fit allocation. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
-#include "memory.h"
+#include "plugins/npu/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef NPU_MEMORY_H
 #define NPU_MEMORY_H
 
-#include "config.h"
+#include "plugins/npu/config.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shadow state of local memory. */
-#include "order.h"
+#include "plugins/npu/order.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #ifndef NPU_ORDER_H
 #define NPU_ORDER_H
 
-#include "access.h"
+#include "plugins/npu/access.h"
 
 /* clock.of[p] = how many entries of pipe p's queue are known to have finished. */
 struct npu_clock {

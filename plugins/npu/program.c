@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checking instructions and sorting them into queues. */
-#include "program.h"
+#include "plugins/npu/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 #ifndef NPU_PROGRAM_H
 #define NPU_PROGRAM_H
 
-#include "config.h"
-#include "numeric.h"
+#include "plugins/npu/config.h"
+#include "plugins/npu/numeric.h"
 
 #include <stdbool.h>
 

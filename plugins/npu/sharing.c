@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bitmaps over global memory. */
-#include "sharing.h"
+#include "plugins/npu/sharing.h"
 
-#include "memory.h"
+#include "plugins/npu/memory.h"
 
 int npu_sharing_open(struct npu_sharing *sharing, const struct npu_config *config)
 {

@@ -4,7 +4,7 @@
 #ifndef NPU_SHARING_H
 #define NPU_SHARING_H
 
-#include "access.h"
+#include "plugins/npu/access.h"
 
 struct npu_sharing {
     uint64_t *read; /* bit i: the byte at NPU_GM_BASE + i */

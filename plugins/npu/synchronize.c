@@ -4,8 +4,8 @@
  * another pipe, of which its own pipe does not know, gets an edge from it. Edges that another edge
  * to the same instruction implies are dropped; edges to later instructions come too late to imply
  * it, so every edge that is kept is needed. */
-#include "assembler.h"
-#include "order.h"
+#include "plugins/npu/assembler.h"
+#include "plugins/npu/order.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cost model. */
-#include "timeline.h"
+#include "plugins/npu/timeline.h"
 
 static uint64_t divide_up(uint64_t value, uint64_t divisor)
 {

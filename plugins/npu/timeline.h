@@ -4,7 +4,7 @@
 #ifndef NPU_TIMELINE_H
 #define NPU_TIMELINE_H
 
-#include "access.h"
+#include "plugins/npu/access.h"
 
 struct npu_timeline {
     uint64_t free_at[NPU_PIPES];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strided copies and fills. */
-#include "transfer.h"
+#include "plugins/npu/transfer.h"
 
 #include <stdio.h>
 #include <string.h>

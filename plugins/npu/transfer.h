@@ -3,7 +3,7 @@
 #ifndef NPU_TRANSFER_H
 #define NPU_TRANSFER_H
 
-#include "memory.h"
+#include "plugins/npu/memory.h"
 
 #define NPU_RANK 8
 

@@ -4,8 +4,8 @@
 #ifndef NPU_UNITS_H
 #define NPU_UNITS_H
 
-#include "memory.h"
-#include "program.h"
+#include "plugins/npu/memory.h"
+#include "plugins/npu/program.h"
 
 /* Memories of a core and scratch space of the units. */
 struct npu_core {

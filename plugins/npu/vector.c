@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The vector unit. */
-#include "units.h"
+#include "plugins/npu/units.h"
 
 #define PANEL NPU_FRACTAL_ROWS
 

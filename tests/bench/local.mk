@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 BENCH_TEST_LIBS = bench/libkilnbench.la $(TEST_LIBS) $(JANSSON_LIBS)
 
-if TOOLS
 check_PROGRAMS += tests/bench/test_kernels tests/bench/test_measure tests/bench/test_report
 tests_bench_test_kernels_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_bench_test_kernels_LDADD = $(BENCH_TEST_LIBS)
@@ -12,4 +11,3 @@ tests_bench_test_report_LDADD = $(BENCH_TEST_LIBS)
 
 # The program, as people call it.
 SCRIPT_TESTS += tests/bench/test_bench.sh
-endif

@@ -24,7 +24,7 @@ rejects "peer's library that does not exist" 1 "/nonexistent/blas.so" \
 
 # ---- Measuring ----
 
-if ! kiln info --profile ref --json | grep -q '"state": "open"'; then
+if ! kiln info --profile ref --json | grep -q "kiln.gemm/1"; then
     finish
 fi
 invoke 0 kiln bench gemm $quick --no-peers --profile ref --json m=8,9 n=16 k=32 type=f32 type=f64 transpose_b

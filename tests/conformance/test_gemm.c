@@ -229,20 +229,22 @@ static void test_ratio(void **state)
 {
     (void)state;
     const double inf = (double)INFINITY, nan = (double)NAN;
-    assert_true(conformance_gemm_ratio(KILN_F32, 1, 0.5, 1.25) == 0.5);
-    assert_true(conformance_gemm_ratio(KILN_F32, 1, 0.5, 2) == 2);
-    assert_true(conformance_gemm_ratio(KILN_F32, nan, 0, nan) == 0);
-    assert_true(conformance_gemm_ratio(KILN_F32, nan, 0, 1) == inf);
-    assert_true(conformance_gemm_ratio(KILN_F32, 1, 0.5, nan) == inf);
-    assert_true(conformance_gemm_ratio(KILN_F32, inf, 0, inf) == 0);
-    assert_true(conformance_gemm_ratio(KILN_F32, inf, 0, -inf) == inf);
-    assert_true(conformance_gemm_ratio(KILN_F32, inf, 0, 3e38) == inf);
-    assert_true(conformance_gemm_ratio(KILN_F16, 65500, 32, inf) == 0);
-    assert_true(conformance_gemm_ratio(KILN_F16, 65500, 32, -inf) == inf);
-    assert_true(conformance_gemm_ratio(KILN_F16, 65000, 32, inf) == inf);
-    assert_true(conformance_gemm_ratio(KILN_F32, 1, inf, 7) == 0);
-    assert_true(conformance_gemm_ratio(KILN_I32, 1.5, 0.5, 2) == 0);
-    assert_true(conformance_gemm_ratio(KILN_I32, 2, 0.5, 3) == inf);
+    assert_true(conformance_gemm_ratio(KILN_F32, false, 1, 0.5, 1.25) == 0.5);
+    assert_true(conformance_gemm_ratio(KILN_F32, false, 1, 0.5, 2) == 2);
+    assert_true(conformance_gemm_ratio(KILN_F32, false, nan, 0, nan) == 0);
+    assert_true(conformance_gemm_ratio(KILN_F32, false, nan, 0, 1) == inf);
+    assert_true(conformance_gemm_ratio(KILN_F32, false, 1, 0.5, nan) == inf);
+    assert_true(conformance_gemm_ratio(KILN_F32, false, inf, 0, inf) == 0);
+    assert_true(conformance_gemm_ratio(KILN_F32, false, inf, 0, -inf) == inf);
+    assert_true(conformance_gemm_ratio(KILN_F32, false, inf, 0, 3e38) == inf);
+    assert_true(conformance_gemm_ratio(KILN_F16, false, 65500, 32, inf) == 0);
+    assert_true(conformance_gemm_ratio(KILN_F16, false, 65500, 32, -inf) == inf);
+    assert_true(conformance_gemm_ratio(KILN_F16, false, 65000, 32, inf) == inf);
+    assert_true(conformance_gemm_ratio(KILN_F16, true, 65504, 32, inf) == inf);
+    assert_true(conformance_gemm_ratio(KILN_F16, true, inf, 0, inf) == 0);
+    assert_true(conformance_gemm_ratio(KILN_F32, false, 1, inf, 7) == 0);
+    assert_true(conformance_gemm_ratio(KILN_I32, false, 1.5, 0.5, 2) == 0);
+    assert_true(conformance_gemm_ratio(KILN_I32, false, 2, 0.5, 3) == inf);
 }
 
 static void test_cases_repeat(void **state)

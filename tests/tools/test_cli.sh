@@ -79,7 +79,14 @@ result "info --reference"
 
 gemm="kiln.gemm/1 m=4 n=8 k=16"
 rejects "explain without an operator" 2 "name an operator" kiln explain
-rejects "explain of an unknown operator" 2 "did you mean 'kiln.gemm/1'" kiln explain kiln.gem/1 m=1
+rejects "explain of an unknown operator" 2 "'kiln.gem/1' is no operator" kiln explain kiln.gem/1 m=1
+rejects "explain of something that is no operator" 2 "'gemm' is no operator" kiln explain gemm m=1
+rejects "explain: a vendor's operator has no words" 2 "described by descriptor=HEX" kiln explain acme.sort/1 m=1
+rejects "explain: descriptor of a wrong length" 2 "descriptor= takes" kiln explain acme.sort/1 descriptor=0900000000000000
+rejects "explain: descriptor that is not hexadecimal" 2 "descriptor= takes" kiln explain acme.sort/1 descriptor=08000000zz000000
+invoke 1 kiln explain acme.sort/1 descriptor=0800000000000000 --profile ref
+says stdout "acme.sort/1  descriptor of 8 bytes" "ref" "does not offer acme.sort/1" "No backend serves this."
+result "explain of a vendor's operator"
 rejects "explain: unknown word" 2 "unknown word 'typ' (did you mean 'type'?)" kiln explain $gemm typ=f16
 rejects "explain: word without value" 2 "'m' needs a value" kiln explain kiln.gemm/1 m
 rejects "explain: word twice" 2 "'m' is given twice" kiln explain $gemm m=5

@@ -109,7 +109,7 @@ result "nor in JSON"
 npy third.npy '<f4' '1, 1' '\253\252\252\076'
 npy tenth.npy '<f4' '1, 1' '\315\314\314\075'
 invoke 0 kiln run gemm --a third.npy --b tenth.npy --out out/d.npy --compare oracle
-says stdout "passed" "difference/bound"
+says stdout "passed" "error/bound"
 result "oracle: within the bound"
 invoke 1 kiln run gemm --a third.npy --b tenth.npy --out out/d.npy --compare oracle --tolerance 0
 says stdout "FAILED"

@@ -99,29 +99,21 @@ static double difference_of(double result, double reference)
     return isfinite(result) && isfinite(reference) ? fabs(result - reference) : HUGE_VAL;
 }
 
-/* Of two results each of which may be its bound away from the exact one. */
-static double ratio_of_two(uint32_t type, double exact, double bound, double result,
-                           double reference)
+static double ratio_to_exact(const judgement *judge, int64_t at, double result)
 {
-    double difference = difference_of(result, reference);
-    if (difference == 0 || isinf(bound))
-        return 0;
-    if (isinf(difference))
-        return conformance_gemm_ratio(type, exact, bound, result) <= 1 &&
-                       conformance_gemm_ratio(type, exact, bound, reference) <= 1
-                   ? 0
-                   : HUGE_VAL;
-    return bound > 0 ? difference / (2 * bound) : HUGE_VAL;
+    bool saturate = judge->step->desc.head.flags & KILN_GEMM_SATURATE;
+    return conformance_gemm_ratio(judge->result.type, saturate, judge->exact[at], judge->bound[at],
+                                  result);
 }
 
+/* Both of two backends must keep the bound: a difference alone does not say which of them is wrong.
+ */
 static double ratio_at(const judgement *judge, int64_t at, double result, double reference)
 {
-    uint32_t type = judge->result.type;
     if (!judge->bound)
         return -1;
-    if (judge->reference.type == KILN_TYPE_NONE)
-        return conformance_gemm_ratio(type, judge->exact[at], judge->bound[at], result);
-    return ratio_of_two(type, judge->exact[at], judge->bound[at], result, reference);
+    double ratio = ratio_to_exact(judge, at, result);
+    return judge->reference.type ? fmax(ratio, ratio_to_exact(judge, at, reference)) : ratio;
 }
 
 static void note_worst(const judgement *judge, int64_t at, double result, double reference,
@@ -190,7 +182,7 @@ static void decide(const judgement *judge, run_comparison *found)
     }
     found->passed = found->bound_ratio <= 1;
     if (!found->passed)
-        snprintf(found->why, sizeof found->why, "the difference is beyond the bound");
+        snprintf(found->why, sizeof found->why, "the error is beyond the bound");
 }
 
 /* ---- One step ---- */

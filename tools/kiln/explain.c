@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kiln explain: which backend would serve an operator, and why the others would not. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +17,25 @@ static const struct option options[] = {
 
 static const char help[] =
     "usage: kiln explain [OPTION…] kiln.gemm/1 m=M n=N k=K type=TYPE [WORD…]\n"
+    "       kiln explain [OPTION…] OPERATOR [descriptor=HEX] [device=NAME] [backend=NAME]\n"
     "\n"
     "Asks every backend about one operator, prepares nothing, and shows what each says, in the\n"
     "order in which routing asks, and which one a plan would take. Exit code 1 when none.\n"
+    "The second form takes any operator and a descriptor's bytes, as recorded calls have them\n"
+    "(record.file); without them, an empty descriptor.\n"
     "\n"
-    "Words:\n";
+    "Words for kiln.gemm/1:\n";
+
+/* What is asked. */
+typedef struct question {
+    const char *operator_name;
+    const kiln_op_head *descriptor;
+    const char *device;  /* "" = the profile's */
+    const char *backend; /* "" = by the profile */
+    char shape[256];     /* the descriptor in words */
+    gemm_words gemm;
+    _Alignas(16) uint8_t bytes[4096]; /* a descriptor given as such */
+} question;
 
 static const char *support_name(int32_t support)
 {
@@ -50,11 +65,10 @@ static json_t *candidate_json(const kiln_candidate *candidate)
                      candidate->staged != 0, "chosen", candidate->chosen != 0);
 }
 
-static int print_candidates_json(const tool_common *common, const gemm_words *words,
+static int print_candidates_json(const tool_common *common, const question *asked,
                                  const char *device, const kiln_candidate *candidates,
                                  int64_t count)
 {
-    char shape[256];
     json_t *list = json_array();
     const char *chosen = NULL;
     for (int64_t i = 0; i < count; i++) {
@@ -62,18 +76,16 @@ static int print_candidates_json(const tool_common *common, const gemm_words *wo
         if (candidates[i].chosen)
             chosen = candidates[i].backend;
     }
-    return tool_print_json(common,
-                           json_pack("{s:s, s:s, s:s, s:s?, s:o}", "operator", KILN_GEMM, "shape",
-                                     gemm_describe(&words->desc, shape, sizeof shape), "device",
-                                     device, "chosen", chosen, "candidates", list));
+    return tool_print_json(common, json_pack("{s:s, s:s, s:s, s:s?, s:o}", "operator",
+                                             asked->operator_name, "shape", asked->shape, "device",
+                                             device, "chosen", chosen, "candidates", list));
 }
 
-static void print_candidates(const gemm_words *words, const char *device,
+static void print_candidates(const question *asked, const char *device,
                              const kiln_candidate *candidates, int64_t count)
 {
-    char shape[256], time[32], bytes[32];
-    printf("%s  %s  on %s\n\n", KILN_GEMM, gemm_describe(&words->desc, shape, sizeof shape),
-           device);
+    char time[32], bytes[32];
+    printf("%s  %s  on %s\n\n", asked->operator_name, asked->shape, device);
     tool_table *table =
         tool_table_new("|backend|device|support|kernel|>estimate|>workspace|reason");
     for (int64_t i = 0; i < count; i++) {
@@ -108,20 +120,20 @@ static void print_choice(const kiln_candidate *candidates, int64_t count)
 /* ---- Asking ---- */
 
 /* All candidates, in allocated memory; NULL on failure, with the sentence in kiln_last_error(). */
-static kiln_candidate *ask(kiln_runtime *runtime, const gemm_words *words, kiln_device *device,
+static kiln_candidate *ask(kiln_runtime *runtime, const question *asked, kiln_device *device,
                            int64_t *count)
 {
     kiln_plan_options plan_options = {
         .struct_size = sizeof plan_options,
         .device = device,
-        .backend = words->backend[0] ? words->backend : NULL,
+        .backend = asked->backend[0] ? asked->backend : NULL,
     };
     int64_t capacity = 16;
     kiln_candidate *candidates = NULL;
     for (;;) {
         candidates = tool_grow(candidates, (size_t)capacity, sizeof *candidates);
-        kiln_status status = kiln_explain(runtime, KILN_GEMM, &words->desc.head, &plan_options,
-                                          candidates, capacity, count);
+        kiln_status status = kiln_explain(runtime, asked->operator_name, asked->descriptor,
+                                          &plan_options, candidates, capacity, count);
         if (status != KILN_OK) {
             free(candidates);
             return NULL;
@@ -140,22 +152,22 @@ static bool any_chosen(const kiln_candidate *candidates, int64_t count)
     return false;
 }
 
-static int explain(const tool_common *common, kiln_runtime *runtime, const gemm_words *words)
+static int explain(const tool_common *common, kiln_runtime *runtime, const question *asked)
 {
     kiln_device *device = kiln_device_default(runtime);
-    if (words->device[0] && kiln_device_find(runtime, words->device, &device) != KILN_OK)
+    if (asked->device[0] && kiln_device_find(runtime, asked->device, &device) != KILN_OK)
         return tool_fail(common, "%s", kiln_last_error());
     int64_t count = 0;
-    kiln_candidate *candidates = ask(runtime, words, device, &count);
+    kiln_candidate *candidates = ask(runtime, asked, device, &count);
     if (!candidates)
         return tool_fail(common, "%s", kiln_last_error());
     int code = any_chosen(candidates, count) ? TOOL_OK : TOOL_FAILED;
     if (common->json) {
         int printed =
-            print_candidates_json(common, words, kiln_device_name(device), candidates, count);
+            print_candidates_json(common, asked, kiln_device_name(device), candidates, count);
         code = printed == TOOL_OK ? code : printed;
     } else {
-        print_candidates(words, kiln_device_name(device), candidates, count);
+        print_candidates(asked, kiln_device_name(device), candidates, count);
         print_choice(candidates, count);
     }
     free(candidates);
@@ -164,24 +176,76 @@ static int explain(const tool_common *common, kiln_runtime *runtime, const gemm_
 
 /* ---- The command ---- */
 
-static int read_words(const tool_common *common, int argc, char **argv, gemm_words *words)
+static int read_gemm(const tool_common *common, int argc, char **argv, question *asked)
+{
+    gemm_problem problem;
+    for (int i = 1; i < argc; i++)
+        if (!gemm_words_read(&asked->gemm, argv[i], &problem))
+            return tool_usage(common, "%s", problem.text);
+    if (!gemm_words_finish(&asked->gemm, &problem))
+        return tool_usage(common, "%s", problem.text);
+    asked->descriptor = &asked->gemm.desc.head;
+    asked->device = asked->gemm.device;
+    asked->backend = asked->gemm.backend;
+    gemm_describe(&asked->gemm.desc, asked->shape, sizeof asked->shape);
+    return TOOL_OK;
+}
+
+/* The bytes of a descriptor, which begins with its own size. */
+static bool read_descriptor(const char *text, question *asked)
+{
+    size_t size = strlen(text) / 2;
+    if (strlen(text) % 2 || size < sizeof(kiln_op_head) || size > sizeof asked->bytes)
+        return false;
+    for (size_t i = 0; i < size; i++) {
+        char digits[3] = {text[2 * i], text[2 * i + 1], '\0'}, *end;
+        asked->bytes[i] = (uint8_t)strtoul(digits, &end, 16);
+        if (!isxdigit((unsigned char)digits[0]) || end != digits + 2)
+            return false;
+    }
+    kiln_op_head head;
+    memcpy(&head, asked->bytes, sizeof head);
+    return head.struct_size == size;
+}
+
+static int read_any(const tool_common *common, int argc, char **argv, question *asked)
+{
+    kiln_op_head empty = {.struct_size = sizeof empty};
+    memcpy(asked->bytes, &empty, sizeof empty);
+    asked->descriptor = (const kiln_op_head *)(const void *)asked->bytes;
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "device=", 7) == 0)
+            asked->device = argv[i] + 7;
+        else if (strncmp(argv[i], "backend=", 8) == 0)
+            asked->backend = argv[i] + 8;
+        else if (strncmp(argv[i], "descriptor=", 11) != 0)
+            return tool_usage(common, "%s is described by descriptor=HEX; '%s' is not known",
+                              argv[0], argv[i]);
+        else if (!read_descriptor(argv[i] + 11, asked))
+            return tool_usage(common,
+                              "descriptor= takes the bytes as hexadecimal digits; the first four, "
+                              "little-endian, are how many there are");
+    }
+    snprintf(asked->shape, sizeof asked->shape, "descriptor of %u bytes",
+             asked->descriptor->struct_size);
+    return TOOL_OK;
+}
+
+/* Our own operators are those that a slip of the pen may miss; a vendor's are taken as they are. */
+static int read_words(const tool_common *common, int argc, char **argv, question *asked)
 {
     static const char *const known[] = {KILN_GEMM};
-    gemm_problem problem;
     if (argc == 0)
         return tool_usage(common, "name an operator, such as %s", KILN_GEMM);
-    if (strcmp(argv[0], KILN_GEMM) != 0) {
-        const char *near = kiln_yaml_nearest(argv[0], known, 1);
-        return tool_usage(common, "no words are known for operator '%s'%s%s%s; '%s' has some",
-                          argv[0], near ? " (did you mean '" : "", near ? near : "",
-                          near ? "'?)" : "", KILN_GEMM);
-    }
-    for (int i = 1; i < argc; i++)
-        if (!gemm_words_read(words, argv[i], &problem))
-            return tool_usage(common, "%s", problem.text);
-    if (!gemm_words_finish(words, &problem))
-        return tool_usage(common, "%s", problem.text);
-    return TOOL_OK;
+    bool ours = strcmp(argv[0], KILN_GEMM) == 0;
+    asked->operator_name = argv[0];
+    asked->device = asked->backend = "";
+    if (ours && (argc < 2 || strncmp(argv[1], "descriptor=", 11) != 0))
+        return read_gemm(common, argc, argv, asked);
+    if (!ours && (kiln_yaml_nearest(argv[0], known, 1) || !strchr(argv[0], '/')))
+        return tool_usage(common, "'%s' is no operator; operators have names such as %s", argv[0],
+                          KILN_GEMM);
+    return read_any(common, argc, argv, asked);
 }
 
 static int command(tool_common *common, int argc, char **argv)
@@ -193,14 +257,15 @@ static int command(tool_common *common, int argc, char **argv)
         printf("%s%s\nOptions:\n%s", help, gemm_words_help, TOOL_COMMON_HELP);
         return TOOL_OK;
     }
-    gemm_words words = {.type = KILN_TYPE_NONE};
-    int code = read_words(common, argc - optind, argv + optind, &words);
+    question asked;
+    memset(&asked, 0, sizeof asked);
+    int code = read_words(common, argc - optind, argv + optind, &asked);
     if (code != TOOL_OK)
         return code;
     kiln_runtime *runtime;
     if (!tool_runtime_open(common, &runtime))
         return TOOL_FAILED;
-    code = explain(common, runtime, &words);
+    code = explain(common, runtime, &asked);
     kiln_runtime_close(runtime);
     return code;
 }

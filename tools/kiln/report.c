@@ -111,7 +111,7 @@ static void print_comparisons(const job_run *run)
 {
     printf("\ncompared with %s\n", run->options->compare);
     tool_table *table = tool_table_new(
-        "step|>max difference|>max relative|worst at|>result|>reference|>difference/bound|");
+        "step|>max difference|>max relative|worst at|>result|>reference|>error/bound|");
     for (int64_t i = 0; i < run->job->step_count; i++)
         comparison_cells(run, i, table);
     tool_table_print(table, 0, stdout);

@@ -3,6 +3,7 @@
 #include "tests/plugins/npu/npu_support.h"
 
 #include <fenv.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,13 +18,23 @@ struct fixture {
     struct npu_stream *stream[2]; /* one on each device */
 };
 
+/* The status and sentence that a function behind a fault is called with. */
+static int seen_status;
+static char seen_text[256];
+
+static void report(void *context, int status, const char *text)
+{
+    (void)context;
+    snprintf(seen_text, sizeof seen_text, "%d: %s", status, text);
+}
+
 static int set_up(void **state)
 {
     static struct fixture fixture;
     struct npu_config config;
     npu_config_defaults(&config);
     config.size[NPU_GM] = 1 << 20;
-    npu_system_open(&fixture.system);
+    npu_system_open(&fixture.system, report, NULL);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(npu_device_open(&fixture.system, &config, &fixture.device[i], error,
                                          sizeof error),
@@ -143,29 +154,39 @@ static void equal_addresses_of_two_devices(void **state)
 
 /* ---- Host functions ---- */
 
-static int count_up(void *argument)
+/* Counts calls without a fault. */
+static int count_up(void *argument, int status)
 {
-    ++*(int *)argument;
+    *(int *)argument += status == 0;
     return 0;
 }
 
-static int give_up(void *argument)
+static int give_up(void *argument, int status)
 {
     (void)argument;
+    (void)status;
     return -12;
 }
 
-static int note_rounding(void *argument)
+static int see_status(void *argument, int status)
 {
+    (void)argument;
+    seen_status = status;
+    return 0;
+}
+
+static int note_rounding(void *argument, int status)
+{
+    (void)status;
     *(int *)argument = fegetround();
     return 0;
 }
 
-static int wait_for_itself(void *argument)
+static int wait_for_itself(void *argument, int status)
 {
     static int count;
     struct npu_stream *stream = argument;
-    int status = npu_stream_wait(stream, error, sizeof error);
+    status = npu_stream_wait(stream, error, sizeof error);
     for (int i = 0; i < NPU_QUEUE_DEPTH && status == NPU_INVALID; i++)
         if (npu_enqueue_host(stream, count_up, &count, error, sizeof error) != NPU_OK)
             return i == NPU_QUEUE_DEPTH - 1 ? 0 : -1;
@@ -208,6 +229,7 @@ static void faults_stay_with_their_stream(void **state)
     assert_int_equal(npu_event_create(&f->system, &event, error, sizeof error), NPU_OK);
     npu_enqueue_host(f->stream[0], give_up, NULL, error, sizeof error);
     npu_enqueue_host(f->stream[0], count_up, &count, error, sizeof error);
+    npu_enqueue_host(f->stream[0], see_status, NULL, error, sizeof error);
     npu_enqueue_record(f->stream[0], event, error, sizeof error);
     npu_enqueue_host(other, count_up, &count, error, sizeof error);
     assert_int_equal(npu_stream_wait(other, error, sizeof error), NPU_OK);
@@ -217,6 +239,8 @@ static void faults_stay_with_their_stream(void **state)
         assert_non_null(strstr(error, "status -12"));
     }
     assert_int_equal(count, 1);
+    assert_int_equal(seen_status, -12);
+    assert_string_equal(seen_text, "-12: a function on the stream returned status -12");
     assert_int_equal(npu_event_wait(event, error, sizeof error), -12);
     assert_int_equal(npu_event_query(event, error, sizeof error), -12);
     /* Who waits for the event gets the fault too. */
@@ -259,11 +283,22 @@ static void gates_hold_streams(void **state)
     usleep(1000);
     assert_int_equal(count, 0);
     assert_int_equal(npu_enqueue_record(f->stream[1], gate, error, sizeof error), NPU_INVALID);
+    assert_int_equal(npu_gate_reset(gate, error, sizeof error), NPU_INVALID);
     assert_int_equal(npu_gate_complete(gate, 0, NULL, error, sizeof error), NPU_OK);
     assert_int_equal(npu_gate_complete(gate, 0, NULL, error, sizeof error), NPU_INVALID);
     wait(f, 0);
     assert_int_equal(count, 1);
+    assert_int_equal(npu_gate_reset(gate, error, sizeof error), NPU_OK);
+    assert_int_equal(npu_event_query(gate, error, sizeof error), NPU_NOT_READY);
+    npu_enqueue_wait(f->stream[0], gate, error, sizeof error);
+    npu_enqueue_host(f->stream[0], count_up, &count, error, sizeof error);
+    usleep(1000);
+    assert_int_equal(count, 1);
+    assert_int_equal(npu_gate_complete(gate, 0, NULL, error, sizeof error), NPU_OK);
+    wait(f, 0);
+    assert_int_equal(count, 2);
     npu_event_destroy(gate);
+    count = 1;
 
     assert_int_equal(npu_gate_create(&f->system, &gate, error, sizeof error), NPU_OK);
     npu_enqueue_wait(f->stream[0], gate, error, sizeof error);
@@ -338,7 +373,7 @@ static void opening_and_closing_leaves_nothing(void **state)
     struct npu_system system;
     int count = 0;
     npu_config_defaults(&config);
-    npu_system_open(&system);
+    npu_system_open(&system, NULL, NULL);
     for (int i = 0; i < 100; i++) {
         struct npu_device *device;
         struct npu_stream *stream;
