@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kiln_copy and kiln_fill: from tensors to requests of the device tables, and the host's own strided loops. */
+/* kiln_copy and kiln_fill: from tensors to requests of the device tables, and the host's own
+ * strided loops. */
 #include "core/copy.h"
 
 #include <stdlib.h>
 
 #include "core/device.h"
 
-static void copy_level(const kiln_copy_request *request, int64_t level, char *destination, const char *source)
+static void copy_level(const kiln_copy_request *request, int64_t level, char *destination,
+                       const char *source)
 {
     if (level == request->rank) {
         memcpy(destination, source, (size_t)request->element_bytes);
         return;
     }
-    int64_t d = request->destination.strides[level], s = request->source.strides[level], count = request->shape[level];
+    int64_t d = request->destination.strides[level], s = request->source.strides[level],
+            count = request->shape[level];
     if (level == request->rank - 1 && d == request->element_bytes && s == request->element_bytes) {
         memcpy(destination, source, (size_t)(count * request->element_bytes));
         return;
@@ -50,14 +53,16 @@ void kiln_host_fill(const kiln_fill_request *request, char *destination)
     fill_level(request, 0, destination);
 }
 
-/* Merges neighbouring dimensions that are contiguous on both sides, so that loops are as long as they can be. */
+/* Merges neighbouring dimensions that are contiguous on both sides, so that loops are as long as
+ * they can be. */
 static void merge_dimensions(kiln_copy_request *request)
 {
     int64_t kept = 0;
     for (int64_t i = 1; i < request->rank; i++) {
         int64_t size = request->shape[i];
-        bool joined = request->destination.strides[kept] == size * request->destination.strides[i] &&
-                      request->source.strides[kept] == size * request->source.strides[i];
+        bool joined =
+            request->destination.strides[kept] == size * request->destination.strides[i] &&
+            request->source.strides[kept] == size * request->source.strides[i];
         if (joined)
             request->shape[kept] *= size;
         else
@@ -82,7 +87,8 @@ static void set_side(kiln_copy_side *side, const kiln_tensor *tensor)
         side->strides[i] = tensor->strides[i] * bits / 8;
 }
 
-/* A row of sub-byte elements is copied as bytes; that needs unit innermost stride and outer strides of whole bytes. */
+/* A row of sub-byte elements is copied as bytes; that needs unit innermost stride and outer strides
+ * of whole bytes. */
 static kiln_status check_sub_byte(const kiln_tensor *tensor, const char *what)
 {
     int bits = kiln_type_bits(tensor->type);
@@ -91,9 +97,12 @@ static kiln_status check_sub_byte(const kiln_tensor *tensor, const char *what)
     bool whole = tensor->strides[tensor->rank - 1] == 1;
     for (uint32_t i = 0; i + 1 < tensor->rank; i++)
         whole = whole && tensor->strides[i] * bits % 8 == 0;
-    return whole ? KILN_OK
-                 : kiln_fail(KILN_INVALID, "%s: rows of %s must be contiguous and start on a byte; give it other strides", what,
-                             kiln_type_name(tensor->type));
+    return whole
+               ? KILN_OK
+               : kiln_fail(
+                     KILN_INVALID,
+                     "%s: rows of %s must be contiguous and start on a byte; give it other strides",
+                     what, kiln_type_name(tensor->type));
 }
 
 /* Shape, in copied elements, of a tensor; returns the bytes of one. */
@@ -105,7 +114,8 @@ static int64_t copied_shape(const kiln_tensor *tensor, int64_t *shape)
     if (bits >= 8)
         return bits / 8;
     if (tensor->rank > 0)
-        shape[tensor->rank - 1] = kiln_type_row_bytes(tensor->type, tensor->shape[tensor->rank - 1]);
+        shape[tensor->rank - 1] =
+            kiln_type_row_bytes(tensor->type, tensor->shape[tensor->rank - 1]);
     return 1;
 }
 
@@ -118,20 +128,23 @@ static kiln_status check_pair(const kiln_tensor *destination, const kiln_tensor 
     if (status != KILN_OK)
         return status;
     if (destination->type != source->type)
-        return kiln_fail(KILN_INVALID, "copy from %s to %s: the types must be equal; convert with kiln_convert",
+        return kiln_fail(KILN_INVALID,
+                         "copy from %s to %s: the types must be equal; convert with kiln_convert",
                          kiln_type_name(source->type), kiln_type_name(destination->type));
     if (destination->rank != source->rank)
-        return kiln_fail(KILN_INVALID, "copy from rank %u to rank %u: the ranks must be equal", source->rank,
-                         destination->rank);
+        return kiln_fail(KILN_INVALID, "copy from rank %u to rank %u: the ranks must be equal",
+                         source->rank, destination->rank);
     for (uint32_t i = 0; i < source->rank; i++)
         if (destination->shape[i] != source->shape[i])
-            return kiln_fail(KILN_INVALID, "copy: dimension %u is %lld in the source and %lld in the destination", i,
-                             (long long)source->shape[i], (long long)destination->shape[i]);
+            return kiln_fail(KILN_INVALID,
+                             "copy: dimension %u is %lld in the source and %lld in the destination",
+                             i, (long long)source->shape[i], (long long)destination->shape[i]);
     status = check_sub_byte(destination, "destination");
     return status == KILN_OK ? check_sub_byte(source, "source") : status;
 }
 
-static void build_request(kiln_copy_request *request, const kiln_tensor *destination, const kiln_tensor *source)
+static void build_request(kiln_copy_request *request, const kiln_tensor *destination,
+                          const kiln_tensor *source)
 {
     memset(request, 0, sizeof *request);
     request->struct_size = sizeof *request;
@@ -140,12 +153,13 @@ static void build_request(kiln_copy_request *request, const kiln_tensor *destina
     set_side(&request->destination, destination);
     set_side(&request->source, source);
     if (kiln_type_bits(source->type) < 8 && source->rank > 0)
-        request->destination.strides[source->rank - 1] = request->source.strides[source->rank - 1] = 1;
+        request->destination.strides[source->rank - 1] = request->source.strides[source->rank - 1] =
+            1;
     merge_dimensions(request);
 }
 
-static kiln_status copy_on_stream(kiln_stream *stream, const kiln_copy_request *request, const kiln_tensor *destination,
-                                  const kiln_tensor *source)
+static kiln_status copy_on_stream(kiln_stream *stream, const kiln_copy_request *request,
+                                  const kiln_tensor *destination, const kiln_tensor *source)
 {
     kiln_device *device = stream->device;
     kiln_pending *pending;
@@ -161,7 +175,8 @@ static kiln_status copy_on_stream(kiln_stream *stream, const kiln_copy_request *
 }
 
 /* Between two devices neither of which is the host: through host memory. */
-static kiln_status copy_through_host(kiln_runtime *runtime, const kiln_tensor *destination, const kiln_tensor *source)
+static kiln_status copy_through_host(kiln_runtime *runtime, const kiln_tensor *destination,
+                                     const kiln_tensor *source)
 {
     kiln_tensor middle;
     int64_t bytes;
@@ -178,7 +193,8 @@ static kiln_status copy_through_host(kiln_runtime *runtime, const kiln_tensor *d
     return status;
 }
 
-static void trace_copy(kiln_runtime *runtime, kiln_device *device, const kiln_tensor *source, int64_t begin, kiln_status status)
+static void trace_copy(kiln_runtime *runtime, kiln_device *device, const kiln_tensor *source,
+                       int64_t begin, kiln_status status)
 {
     if (kiln_tracing(runtime))
         kiln_trace_emit(runtime, (kiln_trace_event){.kind = KILN_TRACE_COPY,
@@ -186,15 +202,18 @@ static void trace_copy(kiln_runtime *runtime, kiln_device *device, const kiln_te
                                                     .device = device->name,
                                                     .begin_ns = begin,
                                                     .end_ns = kiln_now_ns(),
-                                                    .bytes = kiln_tensor_elements(source) * kiln_type_bits(source->type) / 8});
+                                                    .bytes = kiln_tensor_elements(source) *
+                                                             kiln_type_bits(source->type) / 8});
 }
 
-kiln_status kiln_copy(kiln_stream *stream, kiln_runtime *runtime, const kiln_tensor *destination, const kiln_tensor *source)
+kiln_status kiln_copy(kiln_stream *stream, kiln_runtime *runtime, const kiln_tensor *destination,
+                      const kiln_tensor *source)
 {
     kiln_status status = check_pair(destination, source);
     if (status != KILN_OK)
         return status;
-    kiln_device *to = kiln_tensor_device(runtime, destination), *from = kiln_tensor_device(runtime, source);
+    kiln_device *to = kiln_tensor_device(runtime, destination),
+                *from = kiln_tensor_device(runtime, source);
     kiln_device *device = kiln_device_is_host(to) ? from : to;
     if (kiln_device_is_host(device) && !stream) {
         kiln_copy_request request;
@@ -207,17 +226,22 @@ kiln_status kiln_copy(kiln_stream *stream, kiln_runtime *runtime, const kiln_ten
         return KILN_OK;
     }
     if (stream && stream->device != to && stream->device != from)
-        return kiln_fail(KILN_INVALID, "copy from %s to %s on a stream of %s: the stream must belong to one of the two", from->name,
-                         to->name, stream->device->name);
+        return kiln_fail(
+            KILN_INVALID,
+            "copy from %s to %s on a stream of %s: the stream must belong to one of the two",
+            from->name, to->name, stream->device->name);
     if (to != from && !kiln_device_is_host(to) && !kiln_device_is_host(from)) {
         if (stream)
-            return kiln_fail(KILN_UNSUPPORTED, "copy from %s to %s on a stream: copy without a stream, or through host memory",
-                             from->name, to->name);
+            return kiln_fail(
+                KILN_UNSUPPORTED,
+                "copy from %s to %s on a stream: copy without a stream, or through host memory",
+                from->name, to->name);
         return copy_through_host(runtime, destination, source);
     }
     if (stream && stream->device != device)
-        return kiln_fail(KILN_INVALID, "copy between %s and the host on a stream of the host: use a stream of %s", device->name,
-                         device->name);
+        return kiln_fail(KILN_INVALID,
+                         "copy between %s and the host on a stream of the host: use a stream of %s",
+                         device->name, device->name);
     kiln_copy_request request;
     build_request(&request, destination, source);
     int64_t begin = kiln_now_ns();
@@ -249,7 +273,8 @@ static void set_pattern(kiln_fill_request *request, uint32_t type, double value)
             kiln_store_f64(type, request->pattern, i, value, 0);
 }
 
-kiln_status kiln_fill(kiln_stream *stream, kiln_runtime *runtime, const kiln_tensor *destination, double value)
+kiln_status kiln_fill(kiln_stream *stream, kiln_runtime *runtime, const kiln_tensor *destination,
+                      double value)
 {
     int64_t begin, end;
     kiln_status status = kiln_tensor_extent(destination, "destination", &begin, &end);
@@ -258,11 +283,15 @@ kiln_status kiln_fill(kiln_stream *stream, kiln_runtime *runtime, const kiln_ten
     if (status != KILN_OK)
         return status;
     int bits = kiln_type_bits(destination->type);
-    if (bits < 8 && (destination->rank == 0 || destination->shape[destination->rank - 1] * bits % 8 != 0))
-        return kiln_fail(KILN_INVALID, "fill: rows of %s must be whole bytes", kiln_type_name(destination->type));
+    if (bits < 8 &&
+        (destination->rank == 0 || destination->shape[destination->rank - 1] * bits % 8 != 0))
+        return kiln_fail(KILN_INVALID, "fill: rows of %s must be whole bytes",
+                         kiln_type_name(destination->type));
     kiln_device *device = kiln_tensor_device(runtime, destination);
     if (stream && stream->device != device)
-        return kiln_fail(KILN_INVALID, "fill of a tensor on %s on a stream of %s: the stream must belong to the tensor's device",
+        return kiln_fail(KILN_INVALID,
+                         "fill of a tensor on %s on a stream of %s: the stream must belong to the "
+                         "tensor's device",
                          device->name, stream->device->name);
     kiln_fill_request request = {.struct_size = sizeof request, .rank = destination->rank};
     request.element_bytes = copied_shape(destination, request.shape);
@@ -302,8 +331,10 @@ static bool is_integer(uint32_t type)
     return type >= KILN_I64 && type <= KILN_U8;
 }
 
-/* Integer to integer, exactly where it fits, else saturated: doubles would lose bits beyond 2^53. */
-static void convert_integer(uint32_t to, void *destination, uint32_t from, const void *source, int64_t index)
+/* Integer to integer, exactly where it fits, else saturated: doubles would lose bits beyond 2^53.
+ */
+static void convert_integer(uint32_t to, void *destination, uint32_t from, const void *source,
+                            int64_t index)
 {
     uint64_t raw = 0;
     if (from == KILN_U64)
@@ -321,12 +352,13 @@ static void convert_integer(uint32_t to, void *destination, uint32_t from, const
         uint64_t wide = from == KILN_U64 ? raw : value < 0 ? 0 : (uint64_t)value;
         memcpy((char *)destination + index * 8, &wide, 8);
     } else {
-        kiln_store_f64(to, destination, index, (double)value, 0); /* at most 32 bits wide: saturates alike */
+        kiln_store_f64(to, destination, index, (double)value,
+                       0); /* at most 32 bits wide: saturates alike */
     }
 }
 
-kiln_status kiln_convert(uint32_t destination_type, void *destination, uint32_t source_type, const void *source, int64_t count,
-                         int flags)
+kiln_status kiln_convert(uint32_t destination_type, void *destination, uint32_t source_type,
+                         const void *source, int64_t count, int flags)
 {
     if (!kiln_type_bits(destination_type) || !kiln_type_bits(source_type))
         return kiln_fail(KILN_INVALID, "convert: type %u is not one of kiln_type",
@@ -334,13 +366,16 @@ kiln_status kiln_convert(uint32_t destination_type, void *destination, uint32_t 
     if (count < 0)
         return kiln_fail(KILN_INVALID, "convert: count %lld is negative", (long long)count);
     if (flags & ~KILN_SATURATE)
-        return kiln_fail(KILN_UNSUPPORTED, "convert: unknown flags %#x; only KILN_SATURATE is known", (unsigned)flags);
+        return kiln_fail(KILN_UNSUPPORTED,
+                         "convert: unknown flags %#x; only KILN_SATURATE is known",
+                         (unsigned)flags);
     if (is_integer(destination_type) && is_integer(source_type)) {
         for (int64_t i = 0; i < count; i++)
             convert_integer(destination_type, destination, source_type, source, i);
         return KILN_OK;
     }
     for (int64_t i = 0; i < count; i++)
-        kiln_store_f64(destination_type, destination, i, kiln_load_f64(source_type, source, i), flags);
+        kiln_store_f64(destination_type, destination, i, kiln_load_f64(source_type, source, i),
+                       flags);
     return KILN_OK;
 }

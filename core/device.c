@@ -7,7 +7,8 @@
 
 #include "core/fork.h"
 
-static kiln_status device_new(kiln_runtime *runtime, const kiln_device_table *table, kiln_device **result)
+static kiln_status device_new(kiln_runtime *runtime, const kiln_device_table *table,
+                              kiln_device **result)
 {
     kiln_device *device = calloc(1, sizeof *device);
     if (!device)
@@ -34,17 +35,20 @@ kiln_status kiln_device_create_host(kiln_runtime *runtime, kiln_device **result)
 /* The functions without which a device cannot be used; the rest may be missing. */
 static const char *missing_function(const kiln_device_table *table)
 {
-#define REQUIRED(name)                                                                               \
-    if (!table->name)                                                                                \
+#define REQUIRED(name) \
+    if (!table->name)  \
         return #name;
-    REQUIRED(count) REQUIRED(info) REQUIRED(open) REQUIRED(close) REQUIRED(alloc) REQUIRED(free) REQUIRED(copy)
-    REQUIRED(stream_create) REQUIRED(stream_destroy) REQUIRED(stream_wait) REQUIRED(event_create) REQUIRED(event_destroy)
-    REQUIRED(event_record) REQUIRED(event_query) REQUIRED(event_wait) REQUIRED(stream_wait_event)
+    REQUIRED(count)
+    REQUIRED(info) REQUIRED(open) REQUIRED(close) REQUIRED(alloc) REQUIRED(free) REQUIRED(copy)
+        REQUIRED(stream_create) REQUIRED(stream_destroy) REQUIRED(stream_wait)
+            REQUIRED(event_create) REQUIRED(event_destroy) REQUIRED(event_record)
+                REQUIRED(event_query) REQUIRED(event_wait) REQUIRED(stream_wait_event)
 #undef REQUIRED
-    return NULL;
+                    return NULL;
 }
 
-static kiln_status add_device(kiln_runtime *runtime, kiln_instance *instance, const kiln_device_table *table, int64_t index)
+static kiln_status add_device(kiln_runtime *runtime, kiln_instance *instance,
+                              const kiln_device_table *table, int64_t index)
 {
     kiln_device *device;
     kiln_status status = device_new(runtime, table, &device);
@@ -75,16 +79,20 @@ kiln_status kiln_device_create_all(kiln_runtime *runtime, kiln_instance *instanc
         return KILN_OK;
     kiln_device_table table;
     if (kiln_receive_table(&table, sizeof table, offered) != KILN_OK)
-        return kiln_fail(KILN_PLUGIN, "plugin %s: the struct_size of its " KILN_DEVICE " table is too small", instance->name);
+        return kiln_fail(KILN_PLUGIN,
+                         "plugin %s: the struct_size of its " KILN_DEVICE " table is too small",
+                         instance->name);
     const char *missing = missing_function(&table);
     if (missing)
-        return kiln_fail(KILN_PLUGIN, "plugin %s: its " KILN_DEVICE " table lacks %s, which every device needs", instance->name,
-                         missing);
+        return kiln_fail(KILN_PLUGIN,
+                         "plugin %s: its " KILN_DEVICE " table lacks %s, which every device needs",
+                         instance->name, missing);
     int64_t count = 0;
     kiln_status status = table.count(instance->instance, &count);
     if (status == KILN_OK && (count < 0 || count > 1024))
-        status = kiln_fail(KILN_PLUGIN, "plugin %s says that it has %lld devices; 0 to 1024 are possible", instance->name,
-                           (long long)count);
+        status = kiln_fail(KILN_PLUGIN,
+                           "plugin %s says that it has %lld devices; 0 to 1024 are possible",
+                           instance->name, (long long)count);
     for (int64_t i = 0; status == KILN_OK && i < count; i++)
         status = add_device(runtime, instance, &table, i);
     return status;
@@ -94,7 +102,8 @@ void kiln_device_destroy(kiln_device *device)
 {
     if (!device)
         return;
-    bool ours = device->opened && (device->fork_safe || device->generation == kiln_process_generation());
+    bool ours =
+        device->opened && (device->fork_safe || device->generation == kiln_process_generation());
     if (ours) {
         kiln_staging_free_all(device);
         kiln_stream_destroy(device->internal);
@@ -112,7 +121,9 @@ kiln_status kiln_device_check_process(const kiln_device *device)
 {
     if (device->fork_safe || device->runtime->generation == kiln_process_generation())
         return KILN_OK;
-    return kiln_fail(KILN_FORKED, "device %s belongs to the parent of this process; open a runtime in the child", device->name);
+    return kiln_fail(KILN_FORKED,
+                     "device %s belongs to the parent of this process; open a runtime in the child",
+                     device->name);
 }
 
 kiln_status kiln_device_ready(kiln_device *device)
@@ -122,7 +133,8 @@ kiln_status kiln_device_ready(kiln_device *device)
         return status;
     pthread_mutex_lock(&device->mutex);
     if (!atomic_load(&device->opened)) {
-        status = device->table.open(device->plugin_instance, device->index, device, &device->native);
+        status =
+            device->table.open(device->plugin_instance, device->index, device, &device->native);
         device->generation = kiln_process_generation();
         atomic_store(&device->opened, status == KILN_OK);
     }
@@ -174,9 +186,11 @@ kiln_status kiln_device_find(kiln_runtime *runtime, const char *name, kiln_devic
             return KILN_OK;
         }
         size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", runtime->devices[i]->name);
+        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "",
+                 runtime->devices[i]->name);
     }
-    return kiln_fail(KILN_NOT_FOUND, "there is no device '%s'; the profile's plugins offer: %s", name, known);
+    return kiln_fail(KILN_NOT_FOUND, "there is no device '%s'; the profile's plugins offer: %s",
+                     name, known);
 }
 
 kiln_device *kiln_device_default(kiln_runtime *runtime)
@@ -202,19 +216,24 @@ kiln_status kiln_device_get_info(kiln_device *device, kiln_device_info *info)
 {
     uint64_t size = info->struct_size;
     if (size < sizeof size)
-        return kiln_fail(KILN_INVALID, "kiln_device_info.struct_size is %llu; set it to sizeof", (unsigned long long)size);
+        return kiln_fail(KILN_INVALID, "kiln_device_info.struct_size is %llu; set it to sizeof",
+                         (unsigned long long)size);
     memcpy(info, &device->info, size < sizeof *info ? (size_t)size : sizeof *info);
     info->struct_size = size;
     return KILN_OK;
 }
 
-kiln_status kiln_buffer_alloc(kiln_device *device, uint32_t space, int64_t bytes, kiln_buffer **result)
+kiln_status kiln_buffer_alloc(kiln_device *device, uint32_t space, int64_t bytes,
+                              kiln_buffer **result)
 {
     if (bytes < 0)
-        return kiln_fail(KILN_INVALID, "buffer of %lld bytes: the size must not be negative", (long long)bytes);
+        return kiln_fail(KILN_INVALID, "buffer of %lld bytes: the size must not be negative",
+                         (long long)bytes);
     if (space > 63 || !(device->info.spaces >> space & 1))
-        return kiln_fail(KILN_UNSUPPORTED, "device %s offers no memory of space %u; kiln_device_info.spaces tells which", device->name,
-                         space);
+        return kiln_fail(
+            KILN_UNSUPPORTED,
+            "device %s offers no memory of space %u; kiln_device_info.spaces tells which",
+            device->name, space);
     kiln_status status = kiln_device_ready(device);
     if (status != KILN_OK)
         return status;
@@ -233,12 +252,14 @@ kiln_status kiln_buffer_alloc(kiln_device *device, uint32_t space, int64_t bytes
     return KILN_OK;
 }
 
-kiln_status kiln_buffer_wrap(kiln_runtime *runtime, void *memory, int64_t bytes, void (*release)(void *context), void *context,
-                             kiln_buffer **result)
+kiln_status kiln_buffer_wrap(kiln_runtime *runtime, void *memory, int64_t bytes,
+                             void (*release)(void *context), void *context, kiln_buffer **result)
 {
     if (bytes < 0 || (!memory && bytes > 0))
-        return kiln_fail(KILN_INVALID, "cannot wrap %lld bytes at %p: give an address and a size that is not negative",
-                         (long long)bytes, memory);
+        return kiln_fail(
+            KILN_INVALID,
+            "cannot wrap %lld bytes at %p: give an address and a size that is not negative",
+            (long long)bytes, memory);
     kiln_buffer *buffer = calloc(1, sizeof *buffer);
     if (!buffer)
         return kiln_fail_memory("a buffer");
@@ -288,22 +309,30 @@ void *kiln_buffer_host(const kiln_buffer *buffer)
 static kiln_status malformed(const kiln_tensor *tensor, const char *what)
 {
     if (tensor->rank > KILN_MAX_RANK)
-        return kiln_fail(KILN_INVALID, "%s: rank %u; at most %d are possible", what, tensor->rank, KILN_MAX_RANK);
+        return kiln_fail(KILN_INVALID, "%s: rank %u; at most %d are possible", what, tensor->rank,
+                         KILN_MAX_RANK);
     if (!kiln_type_bits(tensor->type))
         return kiln_fail(KILN_INVALID, "%s: type %u is not one of kiln_type", what, tensor->type);
-    if (tensor->flags || tensor->reserved[0] || tensor->reserved[1] || tensor->layout > KILN_LAYOUT_PACKED)
-        return kiln_fail(KILN_UNSUPPORTED, "%s: flags, layout or reserved fields hold values that this version does not know",
-                         what);
+    if (tensor->flags || tensor->reserved[0] || tensor->reserved[1] ||
+        tensor->layout > KILN_LAYOUT_PACKED)
+        return kiln_fail(
+            KILN_UNSUPPORTED,
+            "%s: flags, layout or reserved fields hold values that this version does not know",
+            what);
     if (tensor->byte_offset < 0)
-        return kiln_fail(KILN_INVALID, "%s: byte offset %lld is negative", what, (long long)tensor->byte_offset);
+        return kiln_fail(KILN_INVALID, "%s: byte offset %lld is negative", what,
+                         (long long)tensor->byte_offset);
     for (uint32_t i = 0; i < tensor->rank; i++)
         if (tensor->shape[i] < 0 || tensor->strides[i] < 0)
-            return kiln_fail(KILN_INVALID, "%s: dimension %u has size %lld and stride %lld; neither may be negative", what, i,
-                             (long long)tensor->shape[i], (long long)tensor->strides[i]);
+            return kiln_fail(
+                KILN_INVALID,
+                "%s: dimension %u has size %lld and stride %lld; neither may be negative", what, i,
+                (long long)tensor->shape[i], (long long)tensor->strides[i]);
     return KILN_OK;
 }
 
-kiln_status kiln_tensor_extent(const kiln_tensor *tensor, const char *what, int64_t *begin, int64_t *end)
+kiln_status kiln_tensor_extent(const kiln_tensor *tensor, const char *what, int64_t *begin,
+                               int64_t *end)
 {
     kiln_status status = malformed(tensor, what);
     if (status != KILN_OK)
@@ -314,29 +343,34 @@ kiln_status kiln_tensor_extent(const kiln_tensor *tensor, const char *what, int6
         int64_t span;
         empty = empty || tensor->shape[i] == 0;
         if (tensor->shape[i] > 0) {
-            overflow = overflow || __builtin_mul_overflow(tensor->shape[i] - 1, tensor->strides[i], &span);
+            overflow =
+                overflow || __builtin_mul_overflow(tensor->shape[i] - 1, tensor->strides[i], &span);
             overflow = overflow || __builtin_add_overflow(last, span, &last);
         }
     }
     int64_t total = 0;
-    overflow = overflow || __builtin_add_overflow(last, 1, &last) || __builtin_mul_overflow(last, bits, &total);
+    overflow = overflow || __builtin_add_overflow(last, 1, &last) ||
+               __builtin_mul_overflow(last, bits, &total);
     overflow = overflow || __builtin_add_overflow((total + 7) / 8, tensor->byte_offset, &total);
     if (overflow)
         return kiln_fail(KILN_INVALID, "%s: shape and strides reach beyond 2^63 bytes", what);
     *begin = tensor->byte_offset;
     *end = empty ? *begin : total;
     if (tensor->buffer && *end > tensor->buffer->bytes)
-        return kiln_fail(KILN_INVALID, "%s: its elements end at byte %lld, but the buffer has %lld bytes", what, (long long)*end,
-                         (long long)tensor->buffer->bytes);
+        return kiln_fail(KILN_INVALID,
+                         "%s: its elements end at byte %lld, but the buffer has %lld bytes", what,
+                         (long long)*end, (long long)tensor->buffer->bytes);
     if (!tensor->buffer && !tensor->data && !empty)
         return kiln_fail(KILN_INVALID, "%s: it has neither a buffer nor an address", what);
     return KILN_OK;
 }
 
-kiln_status kiln_tensor_compact(const kiln_tensor *tensor, const char *what, kiln_tensor *compact, int64_t *bytes)
+kiln_status kiln_tensor_compact(const kiln_tensor *tensor, const char *what, kiln_tensor *compact,
+                                int64_t *bytes)
 {
     int64_t begin;
-    *compact = kiln_tensor_host(tensor->type, compact, tensor->rank, tensor->shape); /* any address: only the extent counts */
+    *compact = kiln_tensor_host(tensor->type, compact, tensor->rank,
+                                tensor->shape); /* any address: only the extent counts */
     kiln_status status = kiln_tensor_extent(compact, what, &begin, bytes);
     compact->data = NULL;
     return status;

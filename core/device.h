@@ -26,10 +26,10 @@ struct kiln_device {
     void *native;
     uint64_t generation; /* process that opened it */
     pthread_mutex_t internal_mutex;
-    kiln_stream *internal; /* for work without a stream */
+    kiln_stream *internal;                     /* for work without a stream */
     struct kiln_bridge_stream *bridge_streams; /* idle ones, see stream.c */
     int64_t bridge_count, bridge_capacity;
-    int64_t bridges_open; /* under way, each with room in the array */
+    int64_t bridges_open;          /* under way, each with room in the array */
     struct staging_block *staging; /* idle blocks, see staging.c */
     int64_t staging_bytes;         /* idle and in use */
 };
@@ -71,15 +71,18 @@ struct kiln_event {
     bool gate;
 };
 
-/* A row-major view, without memory yet, of a tensor's type and shape, and the bytes that it needs. */
-kiln_status kiln_tensor_compact(const kiln_tensor *tensor, const char *what, kiln_tensor *compact, int64_t *bytes);
+/* A row-major view, without memory yet, of a tensor's type and shape, and the bytes that it needs.
+ */
+kiln_status kiln_tensor_compact(const kiln_tensor *tensor, const char *what, kiln_tensor *compact,
+                                int64_t *bytes);
 
 /* The host device (index 0) and those of an open plugin. */
 kiln_status kiln_device_create_host(kiln_runtime *runtime, kiln_device **device);
 kiln_status kiln_device_create_all(kiln_runtime *runtime, kiln_instance *instance);
 void kiln_device_destroy(kiln_device *device);
 
-/* Opens the device if it is not yet; FORKED in a child process unless the device is fork-safe. Every use passes here. */
+/* Opens the device if it is not yet; FORKED in a child process unless the device is fork-safe.
+ * Every use passes here. */
 kiln_status kiln_device_ready(kiln_device *device);
 
 /* FORKED, with a sentence, when the device is another process's. */
@@ -102,15 +105,17 @@ static inline kiln_device *kiln_tensor_device(kiln_runtime *runtime, const kiln_
     return tensor->buffer ? tensor->buffer->device : runtime->devices[0];
 }
 
-/* First and one-past-last byte that a strided tensor may touch, relative to its buffer or data pointer. INVALID with a sentence when the
- * tensor is malformed: rank, type, negative sizes or strides, overflow, or outside of its buffer. `what` names it. */
-kiln_status kiln_tensor_extent(const kiln_tensor *tensor, const char *what, int64_t *begin, int64_t *end);
+/* First and one-past-last byte that a strided tensor may touch, relative to its buffer or data
+ * pointer. INVALID with a sentence when the tensor is malformed: rank, type, negative sizes or
+ * strides, overflow, or outside of its buffer. `what` names it. */
+kiln_status kiln_tensor_extent(const kiln_tensor *tensor, const char *what, int64_t *begin,
+                               int64_t *end);
 
 /* The table of the host device, core/host_device.c. */
 extern const kiln_device_table kiln_host_device_table;
 
-/* Takes a pending slot of the stream, waiting for the oldest work when all are in use. The slot is not counted until
- * kiln_stream_commit(), which records its event behind what was queued. */
+/* Takes a pending slot of the stream, waiting for the oldest work when all are in use. The slot is
+ * not counted until kiln_stream_commit(), which records its event behind what was queued. */
 kiln_status kiln_stream_reserve(kiln_stream *stream, kiln_pending **pending);
 kiln_status kiln_stream_commit(kiln_stream *stream, kiln_pending *pending);
 kiln_status kiln_pending_hold(kiln_pending *pending, kiln_buffer *buffer);
@@ -118,15 +123,18 @@ kiln_status kiln_pending_hold(kiln_pending *pending, kiln_buffer *buffer);
 /* Releases what finished work held. */
 void kiln_stream_reap(kiln_stream *stream);
 
-/* A workspace of at least `bytes` that belongs to the stream and is free once what is queued has finished. */
+/* A workspace of at least `bytes` that belongs to the stream and is free once what is queued has
+ * finished. */
 kiln_status kiln_stream_workspace(kiln_stream *stream, int64_t bytes, kiln_buffer **workspace);
 
-/* The device's own stream, for work without a stream, locked for the caller until kiln_device_unlock(), which gets the status of the
- * wait for it: a stream that has faulted is replaced. */
+/* The device's own stream, for work without a stream, locked for the caller until
+ * kiln_device_unlock(), which gets the status of the wait for it: a stream that has faulted is
+ * replaced. */
 kiln_status kiln_device_lock(kiln_device *device, kiln_stream **stream);
 void kiln_device_unlock(kiln_device *device, kiln_status status);
 
-/* Device memory for staged tensors from a pool bounded by staging.pool_bytes; CAPACITY when in-use blocks leave no room. */
+/* Device memory for staged tensors from a pool bounded by staging.pool_bytes; CAPACITY when in-use
+ * blocks leave no room. */
 kiln_status kiln_staging_take(kiln_device *device, int64_t bytes, kiln_buffer **buffer);
 void kiln_staging_give(kiln_device *device, kiln_buffer *buffer);
 void kiln_staging_free_all(kiln_device *device);

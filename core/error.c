@@ -27,7 +27,8 @@ kiln_status kiln_fail(kiln_status status, const char *format, ...)
 
 kiln_status kiln_fail_memory(const char *what)
 {
-    return kiln_fail(KILN_NO_MEMORY, "out of host memory while making %s; free memory or ask for less", what);
+    return kiln_fail(KILN_NO_MEMORY,
+                     "out of host memory while making %s; free memory or ask for less", what);
 }
 
 const char *kiln_last_error(void)
@@ -51,8 +52,8 @@ const char *kiln_activity(void)
 const char *kiln_status_name(kiln_status status)
 {
     switch (status) {
-#define KILN_STATUS_NAME(id, number, text)                                                           \
-    case KILN_##id:                                                                                  \
+#define KILN_STATUS_NAME(id, number, text) \
+    case KILN_##id:                        \
         return #id;
         KILN_STATUSES(KILN_STATUS_NAME)
 #undef KILN_STATUS_NAME
@@ -63,8 +64,8 @@ const char *kiln_status_name(kiln_status status)
 const char *kiln_status_text(kiln_status status)
 {
     switch (status) {
-#define KILN_STATUS_TEXT(id, number, text)                                                           \
-    case KILN_##id:                                                                                  \
+#define KILN_STATUS_TEXT(id, number, text) \
+    case KILN_##id:                        \
         return text;
         KILN_STATUSES(KILN_STATUS_TEXT)
 #undef KILN_STATUS_TEXT

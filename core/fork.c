@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The generation lives in a page that the kernel zeroes in a child (MADV_WIPEONFORK), since getpid() costs a microsecond on
- * some machines. The page lives as long as the process. */
+/* The generation lives in a page that the kernel zeroes in a child (MADV_WIPEONFORK), since
+ * getpid() costs a microsecond on some machines. The page lives as long as the process. */
 #include "core/fork.h"
 
 #include <pthread.h>

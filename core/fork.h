@@ -13,7 +13,8 @@ extern _Atomic(_Atomic uint64_t *) kiln_generation_page;
 /* Gives this process its generation if it has none. */
 uint64_t kiln_process_generation_make(void);
 
-/* A number that differs between this process and any parent or child that has used Kiln; never 0. Any thread. */
+/* A number that differs between this process and any parent or child that has used Kiln; never 0.
+ * Any thread. */
 static inline uint64_t kiln_process_generation(void)
 {
     _Atomic uint64_t *page = atomic_load_explicit(&kiln_generation_page, memory_order_acquire);

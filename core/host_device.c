@@ -12,7 +12,8 @@
 
 enum { QUEUE_SLOTS = 256, SENTENCE = 512 };
 
-/* An event counts its records; a wait remembers the count that it waits for. Commands in queues hold references. */
+/* An event counts its records; a wait remembers the count that it waits for. Commands in queues
+ * hold references. */
 typedef struct host_event {
     _Atomic int64_t references;
     pthread_mutex_t mutex;
@@ -59,7 +60,8 @@ static void event_unreference(host_event *event)
     free(event);
 }
 
-static void event_complete(host_event *event, uint64_t ticket, kiln_status status, const char *sentence)
+static void event_complete(host_event *event, uint64_t ticket, kiln_status status,
+                           const char *sentence)
 {
     pthread_mutex_lock(&event->mutex);
     if (ticket > event->completed) {
@@ -100,12 +102,15 @@ static void execute(host_stream *stream, const host_command *command)
     switch (command->kind) {
     case COMMAND_COPY:
         if (fault == KILN_OK)
-            kiln_host_copy(&command->of.copy, command->of.copy.destination.host + command->of.copy.destination.byte_offset,
+            kiln_host_copy(&command->of.copy,
+                           command->of.copy.destination.host +
+                               command->of.copy.destination.byte_offset,
                            command->of.copy.source.host + command->of.copy.source.byte_offset);
         break;
     case COMMAND_FILL:
         if (fault == KILN_OK)
-            kiln_host_fill(&command->of.fill, command->of.fill.destination.host + command->of.fill.destination.byte_offset);
+            kiln_host_fill(&command->of.fill, command->of.fill.destination.host +
+                                                  command->of.fill.destination.byte_offset);
         break;
     case COMMAND_CALL:
         if (fault != KILN_OK)
@@ -156,8 +161,10 @@ static kiln_status stream_start(host_stream *stream)
     stream->head = stream->tail = 0;
     int error = pthread_create(&stream->worker, NULL, stream_main, stream);
     if (error)
-        return kiln_fail(KILN_NO_MEMORY, "cannot start the thread of a host stream: %s; lower the number of threads or streams",
-                         strerror(error));
+        return kiln_fail(
+            KILN_NO_MEMORY,
+            "cannot start the thread of a host stream: %s; lower the number of threads or streams",
+            strerror(error));
     stream->generation = generation;
     return KILN_OK;
 }
@@ -224,13 +231,15 @@ static void host_close(void *device)
     (void)device;
 }
 
-static kiln_status host_alloc(void *device, uint32_t space, int64_t bytes, int64_t alignment, void **memory, void **host)
+static kiln_status host_alloc(void *device, uint32_t space, int64_t bytes, int64_t alignment,
+                              void **memory, void **host)
 {
     (void)device, (void)space;
     size_t unit = (size_t)alignment, size = ((size_t)bytes + unit - 1) / unit * unit;
     *memory = aligned_alloc(unit, size ? size : unit);
     if (!*memory)
-        return kiln_fail(KILN_NO_MEMORY, "out of host memory for a buffer of %lld bytes", (long long)bytes);
+        return kiln_fail(KILN_NO_MEMORY, "out of host memory for a buffer of %lld bytes",
+                         (long long)bytes);
     *host = *memory;
     return KILN_OK;
 }
@@ -302,7 +311,8 @@ static kiln_status host_stream_wait(void *device, void *object)
     return status;
 }
 
-static kiln_status host_stream_enqueue(void *device, void *stream, kiln_stream_fn function, void *argument)
+static kiln_status host_stream_enqueue(void *device, void *stream, kiln_stream_fn function,
+                                       void *argument)
 {
     (void)device;
     host_command command = {.kind = COMMAND_CALL};
@@ -393,10 +403,12 @@ static kiln_status host_gate_create(void *device, void **result)
     return status;
 }
 
-static kiln_status host_gate_complete(void *device, void *event, kiln_status status, const char *sentence)
+static kiln_status host_gate_complete(void *device, void *event, kiln_status status,
+                                      const char *sentence)
 {
     (void)device;
-    event_complete(event, current_ticket(event), status, sentence ? sentence : kiln_status_text(status));
+    event_complete(event, current_ticket(event), status,
+                   sentence ? sentence : kiln_status_text(status));
     return KILN_OK;
 }
 

@@ -54,7 +54,8 @@ static int64_t thread_count(const kiln_host *host)
     return kiln_pool_threads(host->runtime->pool);
 }
 
-static void parallel_for(const kiln_host *host, int64_t parts, void (*task)(void *argument, int64_t part), void *argument)
+static void parallel_for(const kiln_host *host, int64_t parts,
+                         void (*task)(void *argument, int64_t part), void *argument)
 {
     kiln_pool_run(host->runtime->pool, parts, task, argument);
 }

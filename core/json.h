@@ -14,13 +14,13 @@ typedef struct kiln_line {
     bool failed;
 } kiln_line;
 
-void kiln_line_text(kiln_line *line, const char *text);            /* as it stands */
-void kiln_line_string(kiln_line *line, const char *text);          /* quoted and escaped */
+void kiln_line_text(kiln_line *line, const char *text);              /* as it stands */
+void kiln_line_string(kiln_line *line, const char *text);            /* quoted and escaped */
 void kiln_line_hex(kiln_line *line, const void *bytes, size_t size); /* quoted hexadecimal */
 void kiln_line_integer(kiln_line *line, int64_t value);
 
-/* Appends the line to a file in one write, so that lines of several processes do not mix; false, with errno, when it could not be
- * written. */
+/* Appends the line to a file in one write, so that lines of several processes do not mix; false,
+ * with errno, when it could not be written. */
 bool kiln_line_append(const kiln_line *line, const char *path);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a search path to open instances. Order of search: registered plugins, KILN_PLUGIN_PATH, the profile's plugin_path, the
- * folder of the installation; the first plugin of a name wins and the others are listed as shadowed. */
+/* From a search path to open instances. Order of search: registered plugins, KILN_PLUGIN_PATH, the
+ * profile's plugin_path, the folder of the installation; the first plugin of a name wins and the
+ * others are listed as shadowed. */
 #include "core/loader.h"
 
 #include <dirent.h>
@@ -14,9 +15,11 @@
 #include "core/device.h"
 #include "core/module.h"
 
-static kiln_status add_instance(kiln_runtime *runtime, const char *name, const char *path, kiln_instance **result)
+static kiln_status add_instance(kiln_runtime *runtime, const char *name, const char *path,
+                                kiln_instance **result)
 {
-    kiln_instance **grown = realloc(runtime->instances, (size_t)(runtime->instance_count + 1) * sizeof *grown);
+    kiln_instance **grown =
+        realloc(runtime->instances, (size_t)(runtime->instance_count + 1) * sizeof *grown);
     if (grown)
         runtime->instances = grown;
     kiln_instance *instance = calloc(1, sizeof *instance);
@@ -29,7 +32,8 @@ static kiln_status add_instance(kiln_runtime *runtime, const char *name, const c
     snprintf(instance->name, sizeof instance->name, "%.31s", name);
     instance->path = copy;
     instance->state = "not in profile";
-    snprintf(instance->reason, sizeof instance->reason, "add it to plugins: in the profile to use it");
+    snprintf(instance->reason, sizeof instance->reason,
+             "add it to plugins: in the profile to use it");
     runtime->instances[runtime->instance_count++] = instance;
     *result = instance;
     return KILN_OK;
@@ -62,9 +66,13 @@ static bool is_safe(kiln_runtime *runtime, const char *path)
     if (stat(path, &status) != 0)
         return false;
     if ((status.st_mode & S_IWOTH) || (status.st_uid != 0 && status.st_uid != geteuid())) {
-        kiln_fail(KILN_PERMISSION, "%s %s; plugins are taken only from files and folders that root or you own and nobody else may "
-                                   "write",
-                  path, status.st_mode & S_IWOTH ? "may be written by everybody" : "belongs to another user");
+        kiln_fail(KILN_PERMISSION,
+                  "%s %s; plugins are taken only from files and folders that root or you own and "
+                  "nobody else may "
+                  "write",
+                  path,
+                  status.st_mode & S_IWOTH ? "may be written by everybody"
+                                           : "belongs to another user");
         return false;
     }
     if (status.st_mode & S_IWGRP)
@@ -154,7 +162,8 @@ static kiln_status search_all(kiln_runtime *runtime)
     for (int64_t i = 0; status == KILN_OK && (name = kiln_registered_at(i, &entry)); i++)
         status = add_found(runtime, name, "built in");
     const char *environment = getenv("KILN_PLUGIN_PATH");
-    if (status == KILN_OK && environment && !(runtime->flags & KILN_RUNTIME_ISOLATED) && !getauxval(AT_SECURE))
+    if (status == KILN_OK && environment && !(runtime->flags & KILN_RUNTIME_ISOLATED) &&
+        !getauxval(AT_SECURE))
         status = search_colon_list(runtime, environment);
     int64_t count = kiln_profile_list_count(runtime->profile, "plugin_path");
     for (int64_t i = 0; status == KILN_OK && i < count; i++)
@@ -164,7 +173,8 @@ static kiln_status search_all(kiln_runtime *runtime)
 
 /* ---- Opening one ---- */
 
-static kiln_status get_entry(kiln_runtime *runtime, const kiln_instance *instance, kiln_plugin_entry_fn *entry)
+static kiln_status get_entry(kiln_runtime *runtime, const kiln_instance *instance,
+                             kiln_plugin_entry_fn *entry)
 {
     const char *name;
     if (strcmp(instance->path, "built in") == 0) {
@@ -182,15 +192,17 @@ static kiln_status get_entry(kiln_runtime *runtime, const kiln_instance *instanc
 static kiln_status check_plugin(const kiln_instance *instance, const kiln_plugin *plugin)
 {
     if (!plugin->name || strcmp(plugin->name, instance->name) != 0)
-        return kiln_fail(KILN_PLUGIN, "%s calls itself '%s'; the file must bear the plugin's name", instance->path,
-                         plugin->name ? plugin->name : "");
-    if (!plugin->version || !plugin->vendor || !plugin->description || !plugin->probe || !plugin->open || !plugin->close ||
-        !plugin->interface || !plugin->interfaces)
-        return kiln_fail(KILN_PLUGIN, "%s lacks its version, vendor, description, interfaces, probe, open, close or interface",
+        return kiln_fail(KILN_PLUGIN, "%s calls itself '%s'; the file must bear the plugin's name",
+                         instance->path, plugin->name ? plugin->name : "");
+    if (!plugin->version || !plugin->vendor || !plugin->description || !plugin->probe ||
+        !plugin->open || !plugin->close || !plugin->interface || !plugin->interfaces)
+        return kiln_fail(KILN_PLUGIN,
+                         "%s lacks its version, vendor, description, interfaces, probe, open, "
+                         "close or interface",
                          instance->path);
     if (plugin->option_count > 256 || (plugin->option_count && !plugin->options))
-        return kiln_fail(KILN_PLUGIN, "%s declares %llu options; at most 256 are possible", instance->path,
-                         (unsigned long long)plugin->option_count);
+        return kiln_fail(KILN_PLUGIN, "%s declares %llu options; at most 256 are possible",
+                         instance->path, (unsigned long long)plugin->option_count);
     return KILN_OK;
 }
 
@@ -219,10 +231,11 @@ static kiln_status describe(kiln_runtime *runtime, kiln_instance *instance)
     if (status != KILN_OK)
         return status;
     if (!offered)
-        return kiln_fail(KILN_PLUGIN, "%s does not work with ABI %d.%d of this library", instance->path, KILN_PLUGIN_ABI_MAJOR,
-                         KILN_PLUGIN_ABI_MINOR);
+        return kiln_fail(KILN_PLUGIN, "%s does not work with ABI %d.%d of this library",
+                         instance->path, KILN_PLUGIN_ABI_MAJOR, KILN_PLUGIN_ABI_MINOR);
     if (kiln_receive_table(&instance->plugin, sizeof instance->plugin, offered) != KILN_OK)
-        return kiln_fail(KILN_PLUGIN, "%s: the struct_size of its kiln_plugin is too small", instance->path);
+        return kiln_fail(KILN_PLUGIN, "%s: the struct_size of its kiln_plugin is too small",
+                         instance->path);
     status = check_plugin(instance, &instance->plugin);
     return status == KILN_OK ? join_interfaces(instance) : status;
 }
@@ -239,7 +252,8 @@ static void close_instance(kiln_instance *instance)
 
 static kiln_status remember_open(kiln_runtime *runtime, kiln_instance *instance)
 {
-    kiln_instance **grown = realloc(runtime->open, (size_t)(runtime->open_count + 1) * sizeof *grown);
+    kiln_instance **grown =
+        realloc(runtime->open, (size_t)(runtime->open_count + 1) * sizeof *grown);
     if (!grown)
         return kiln_fail_memory("the list of open plugins");
     runtime->open = grown;
@@ -252,7 +266,8 @@ static kiln_status start(kiln_runtime *runtime, kiln_instance *instance)
     int64_t devices = runtime->device_count;
     kiln_host_table_fill(&instance->host, runtime);
     kiln_set_activity("opening plugin", instance->path);
-    kiln_status status = instance->plugin.open(&instance->host, instance->options, &instance->instance);
+    kiln_status status =
+        instance->plugin.open(&instance->host, instance->options, &instance->instance);
     if (status != KILN_OK)
         return status;
     instance->open = true;
@@ -278,8 +293,8 @@ static kiln_status set_failed(kiln_runtime *runtime, kiln_instance *instance)
     return KILN_OK;
 }
 
-/* A plugin that is broken is only listed. An option that its part of the profile gets wrong is the user's to mend, and ends the
- * opening of the runtime. */
+/* A plugin that is broken is only listed. An option that its part of the profile gets wrong is the
+ * user's to mend, and ends the opening of the runtime. */
 static kiln_status open_instance(kiln_runtime *runtime, kiln_instance *instance)
 {
     if (strcmp(instance->state, "not in profile") != 0)
@@ -289,7 +304,8 @@ static kiln_status open_instance(kiln_runtime *runtime, kiln_instance *instance)
     instance->options = calloc(instance->plugin.option_count + 1, sizeof *instance->options);
     if (!instance->options)
         return kiln_fail_memory("a plugin's options");
-    kiln_status status = kiln_profile_plugin_options(runtime->profile, &instance->plugin, instance->options);
+    kiln_status status =
+        kiln_profile_plugin_options(runtime->profile, &instance->plugin, instance->options);
     if (status != KILN_OK)
         return status;
     kiln_set_activity("probing plugin", instance->path);
@@ -305,8 +321,10 @@ static kiln_status open_named(kiln_runtime *runtime, const char *name)
 {
     for (int64_t i = 0; i < runtime->instance_count; i++)
         if (strcmp(runtime->instances[i]->name, name) == 0)
-            return open_instance(runtime, runtime->instances[i]); /* the first of a name: the others are shadowed */
-    kiln_runtime_log(runtime, KILN_LOG_INFO, "the profile names plugin %s, which was not found", name);
+            return open_instance(
+                runtime, runtime->instances[i]); /* the first of a name: the others are shadowed */
+    kiln_runtime_log(runtime, KILN_LOG_INFO, "the profile names plugin %s, which was not found",
+                     name);
     return KILN_OK;
 }
 

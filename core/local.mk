@@ -19,6 +19,8 @@ core_libcore_la_SOURCES = \
 	core/module.c \
 	core/module.h \
 	core/ops/gemm.c \
+	core/ops/gemm.h \
+	core/ops/gemm_check.c \
 	core/ops/operator.c \
 	core/ops/operator.h \
 	core/pack.c \

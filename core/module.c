@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libltdl binds lazily, so that an undefined function would kill the first call instead of failing the load, and it loses the
- * dynamic linker's message. Its loader for shared objects is therefore replaced by one that calls dlopen(RTLD_NOW |
- * RTLD_LOCAL) and keeps dlerror's words (PulseAudio does the same). libltdl is not thread-safe: one lock guards all of it. */
+/* libltdl binds lazily, so that an undefined function would kill the first call instead of failing
+ * the load, and it loses the dynamic linker's message. Its loader for shared objects is therefore
+ * replaced by one that calls dlopen(RTLD_NOW | RTLD_LOCAL) and keeps dlerror's words (PulseAudio
+ * does the same). libltdl is not thread-safe: one lock guards all of it. */
 #include "core/module.h"
 
 #include <dlfcn.h>
@@ -46,7 +47,8 @@ void kiln_loader_unlock(void)
 
 static void keep_words(const char *words)
 {
-    snprintf(last_words, sizeof last_words, "%s", words ? words : "the dynamic linker gave no reason");
+    snprintf(last_words, sizeof last_words, "%s",
+             words ? words : "the dynamic linker gave no reason");
 }
 
 static lt_module open_now(lt_user_data data, const char *path, lt_dladvise advise)
@@ -72,7 +74,8 @@ static void *find_symbol(lt_user_data data, lt_module handle, const char *name)
 
 static kiln_status initialise(void)
 {
-    static lt_dlvtable loader = {.name = "kiln", .sym_prefix = NULL, .priority = LT_DLLOADER_PREPEND};
+    static lt_dlvtable loader = {
+        .name = "kiln", .sym_prefix = NULL, .priority = LT_DLLOADER_PREPEND};
     if (initialised)
         return KILN_OK;
     if (lt_dlinit() != 0)
@@ -92,11 +95,14 @@ static kiln_status load(const char *path, kiln_plugin_entry_fn *entry)
     last_words[0] = '\0';
     lt_dlhandle handle = lt_dlopen(path);
     if (!handle)
-        return kiln_fail(KILN_PLUGIN, "%s cannot be loaded: %s", path, *last_words ? last_words : lt_dlerror());
+        return kiln_fail(KILN_PLUGIN, "%s cannot be loaded: %s", path,
+                         *last_words ? last_words : lt_dlerror());
     void *symbol = lt_dlsym(handle, KILN_PLUGIN_SYMBOL);
     if (!symbol) {
         lt_dlclose(handle);
-        return kiln_fail(KILN_PLUGIN, "%s is no plugin for this ABI: it does not export " KILN_PLUGIN_SYMBOL, path);
+        return kiln_fail(KILN_PLUGIN,
+                         "%s is no plugin for this ABI: it does not export " KILN_PLUGIN_SYMBOL,
+                         path);
     }
     memcpy(entry, &symbol, sizeof symbol);
     return KILN_OK;
@@ -129,7 +135,9 @@ kiln_status kiln_module_entry(const char *path, kiln_plugin_entry_fn *entry)
 kiln_status kiln_plugin_register(const char *name, kiln_plugin_entry_fn entry)
 {
     if (!name || !entry || !*name || strlen(name) >= sizeof registrations[0].name)
-        return kiln_fail(KILN_INVALID, "a plugin is registered under a name of 1 to 31 characters and with its entry");
+        return kiln_fail(
+            KILN_INVALID,
+            "a plugin is registered under a name of 1 to 31 characters and with its entry");
     kiln_status status = KILN_OK;
     kiln_loader_lock();
     for (int64_t i = 0; i < registration_count; i++)
@@ -138,7 +146,8 @@ kiln_status kiln_plugin_register(const char *name, kiln_plugin_entry_fn entry)
         else if (strcmp(registrations[i].name, name) == 0)
             status = KILN_NOT_READY; /* the same again: nothing to do */
     if (status == KILN_OK && registration_count == MAX_REGISTRATIONS)
-        status = kiln_fail(KILN_CAPACITY, "at most %d plugins can be registered", MAX_REGISTRATIONS);
+        status =
+            kiln_fail(KILN_CAPACITY, "at most %d plugins can be registered", MAX_REGISTRATIONS);
     if (status == KILN_OK) {
         snprintf(registrations[registration_count].name, sizeof registrations[0].name, "%s", name);
         registrations[registration_count++].entry = entry;

@@ -28,15 +28,17 @@ static void trace_plan(const kiln_plan *plan, int64_t begin)
 }
 
 /* Tuning parameters: the caller's, else those on record for this device. */
-static void fill_parameters(const kiln_request *request, const kiln_choice *choice, kiln_parameter *recorded,
-                            kiln_plan_request *wanted)
+static void fill_parameters(const kiln_request *request, const kiln_choice *choice,
+                            kiln_parameter *recorded, kiln_plan_request *wanted)
 {
     wanted->parameters = request->options.parameters;
     wanted->parameter_count = request->options.parameter_count;
     if (wanted->parameter_count > 0)
         return;
-    int64_t count = kiln_tuning_find(request->runtime->tuning, request->operator_name, request->descriptor, request->descriptor_size,
-                                     choice->device->info.fingerprint, choice->backend, recorded, KILN_TUNING_PARAMETERS, NULL);
+    int64_t count =
+        kiln_tuning_find(request->runtime->tuning, request->operator_name, request->descriptor,
+                         request->descriptor_size, choice->device->info.fingerprint,
+                         choice->backend, recorded, KILN_TUNING_PARAMETERS, NULL);
     if (count > 0) {
         wanted->parameters = recorded;
         wanted->parameter_count = (uint64_t)count;
@@ -47,12 +49,15 @@ static void fill_parameters(const kiln_request *request, const kiln_choice *choi
 static void set_reason(kiln_plan *plan, const kiln_choice *choices, int64_t index)
 {
     if (index == 0)
-        snprintf(plan->reason, sizeof plan->reason, "first choice%s", plan->staged ? ", with staging" : "");
+        snprintf(plan->reason, sizeof plan->reason, "first choice%s",
+                 plan->staged ? ", with staging" : "");
     else
-        snprintf(plan->reason, sizeof plan->reason, "after %s declined: %s", choices[0].backend, choices[0].reason);
+        snprintf(plan->reason, sizeof plan->reason, "after %s declined: %s", choices[0].backend,
+                 choices[0].reason);
 }
 
-static kiln_status prepare(const kiln_request *request, const kiln_choice *choice, kiln_plan **result)
+static kiln_status prepare(const kiln_request *request, const kiln_choice *choice,
+                           kiln_plan **result)
 {
     kiln_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
@@ -80,7 +85,8 @@ static kiln_status prepare(const kiln_request *request, const kiln_choice *choic
                                 .payload_size = request->options.payload_size,
                                 .parent = request->options.parent};
     fill_parameters(request, choice, recorded, &wanted);
-    kiln_status status = kiln_device_is_host(choice->device) ? KILN_OK : kiln_device_ready(choice->device);
+    kiln_status status =
+        kiln_device_is_host(choice->device) ? KILN_OK : kiln_device_ready(choice->device);
     if (status == KILN_OK)
         status = plan->table.plan(choice->instance->instance, &wanted, &plan->native);
     if (status != KILN_OK) {
@@ -103,11 +109,15 @@ static kiln_status nobody(const kiln_request *request, const kiln_choice *choice
     char reasons[768] = "";
     for (int64_t i = 0; i < count; i++) {
         size_t used = strlen(reasons);
-        snprintf(reasons + used, sizeof reasons - used, "%s%s: %s", used ? "; " : "", choices[i].backend, choices[i].reason);
+        snprintf(reasons + used, sizeof reasons - used, "%s%s: %s", used ? "; " : "",
+                 choices[i].backend, choices[i].reason);
     }
     if (count == 0)
-        return kiln_fail(KILN_UNSUPPORTED, "no open plugin offers %s; `kiln info` lists what was found", request->operator_name);
-    return kiln_fail(KILN_UNSUPPORTED, "no backend serves this %s: %s", request->operator_name, reasons);
+        return kiln_fail(KILN_UNSUPPORTED,
+                         "no open plugin offers %s; `kiln info` lists what was found",
+                         request->operator_name);
+    return kiln_fail(KILN_UNSUPPORTED, "no backend serves this %s: %s", request->operator_name,
+                     reasons);
 }
 
 kiln_status kiln_plan_build(const kiln_request *request, kiln_plan **result)
@@ -152,8 +162,9 @@ void kiln_plan_release(kiln_plan *plan)
     free(plan);
 }
 
-kiln_status kiln_plan_create(kiln_runtime *runtime, const char *operator_name, const kiln_op_head *descriptor,
-                             const kiln_plan_options *options, kiln_plan **plan)
+kiln_status kiln_plan_create(kiln_runtime *runtime, const char *operator_name,
+                             const kiln_op_head *descriptor, const kiln_plan_options *options,
+                             kiln_plan **plan)
 {
     kiln_plan_key key = {operator_name, descriptor, options, runtime->devices[0]};
     if (options && options->struct_size >= offsetof(kiln_plan_options, backend) && options->device)
@@ -185,7 +196,8 @@ kiln_status kiln_plan_get_info(const kiln_plan *plan, kiln_plan_info *info)
     };
     uint64_t size = info->struct_size;
     if (size < sizeof size)
-        return kiln_fail(KILN_INVALID, "kiln_plan_info.struct_size is %llu; set it to sizeof", (unsigned long long)size);
+        return kiln_fail(KILN_INVALID, "kiln_plan_info.struct_size is %llu; set it to sizeof",
+                         (unsigned long long)size);
     memcpy(info, &whole, size < sizeof whole ? (size_t)size : sizeof whole);
     info->struct_size = size;
     return KILN_OK;

@@ -20,12 +20,12 @@ struct kiln_plan {
     kiln_operator_table table; /* of the backend */
 
     _Atomic int64_t references;
-    const kiln_operator_table *raw;   /* as the plugin gave it */
+    const kiln_operator_table *raw; /* as the plugin gave it */
     kiln_instance *instance;
-    kiln_device *device;              /* where the backend runs */
-    kiln_device *home;                /* where the tensors live: differs when staged */
+    kiln_device *device; /* where the backend runs */
+    kiln_device *home;   /* where the tensors live: differs when staged */
     bool staged, fallback;
-    uint64_t outputs;                 /* tensor slots that a run writes */
+    uint64_t outputs; /* tensor slots that a run writes */
     kiln_answer answer;
     char operator_name[64];
     char reason[384];
@@ -59,11 +59,12 @@ typedef struct kiln_request {
     _Alignas(8) unsigned char descriptor[KILN_MAX_DESCRIPTOR];
 } kiln_request;
 
-kiln_status kiln_request_make(kiln_runtime *runtime, const char *operator_name, const kiln_op_head *descriptor,
-                              const kiln_plan_options *options, kiln_request *request);
+kiln_status kiln_request_make(kiln_runtime *runtime, const char *operator_name,
+                              const kiln_op_head *descriptor, const kiln_plan_options *options,
+                              kiln_request *request);
 
-/* Asks the backends in the order of the profile. Every one of them is in `choices`, with support NO and a reason where it
- * declines. Returns how many. */
+/* Asks the backends in the order of the profile. Every one of them is in `choices`, with support NO
+ * and a reason where it declines. Returns how many. */
 int64_t kiln_route(const kiln_request *request, kiln_choice *choices);
 
 /* Prepares the first choice that accepts. */
@@ -84,9 +85,10 @@ typedef struct kiln_plan_key {
 
 typedef struct kiln_cached_plan kiln_cached_plan;
 
-/* Finds or makes the plan of a key. The result is pinned by *pin until kiln_plan_unpin(). A plan that cannot be cached has pin
- * NULL and belongs to the caller. */
-kiln_status kiln_plan_find(kiln_runtime *runtime, const kiln_plan_key *key, kiln_plan **plan, kiln_cached_plan **pin);
+/* Finds or makes the plan of a key. The result is pinned by *pin until kiln_plan_unpin(). A plan
+ * that cannot be cached has pin NULL and belongs to the caller. */
+kiln_status kiln_plan_find(kiln_runtime *runtime, const kiln_plan_key *key, kiln_plan **plan,
+                           kiln_cached_plan **pin);
 void kiln_plan_unpin(kiln_plan_cache *cache, kiln_cached_plan *pin);
 
 #endif

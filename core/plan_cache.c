@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bounded cache of plans. Looking up takes no lock: a slot is an atomic pointer to an entry, and entries are never given back to
- * the allocator while the cache lives, so that a reader may touch one that is just being replaced. It first takes a reference, which
- * succeeds only on an entry in use, and then compares the key; an entry is reused only when its last reference is gone. */
+/* The bounded cache of plans. Looking up takes no lock: a slot is an atomic pointer to an entry,
+ * and entries are never given back to the allocator while the cache lives, so that a reader may
+ * touch one that is just being replaced. It first takes a reference, which succeeds only on an
+ * entry in use, and then compares the key; an entry is reused only when its last reference is gone.
+ */
 #include <stdlib.h>
 
 #define XXH_INLINE_ALL
@@ -43,7 +45,8 @@ struct kiln_plan_cache {
     uint64_t generation;
 };
 
-/* A key, reduced to what is compared. The descriptor counts up to its last byte that is not zero. */
+/* A key, reduced to what is compared. The descriptor counts up to its last byte that is not zero.
+ */
 typedef struct cache_key {
     const char *operator_name;
     const kiln_device *device;
@@ -101,7 +104,8 @@ static uint64_t hash_options(const kiln_plan_options *options)
     if (options->backend)
         hash = XXH3_64bits_withSeed(options->backend, strlen(options->backend), hash);
     if (options->parameter_count)
-        hash = XXH3_64bits_withSeed(options->parameters, options->parameter_count * sizeof *options->parameters, hash);
+        hash = XXH3_64bits_withSeed(options->parameters,
+                                    options->parameter_count * sizeof *options->parameters, hash);
     if (options->payload)
         hash = XXH3_64bits_withSeed(options->payload, options->payload_size, hash);
     return hash;
@@ -126,21 +130,25 @@ static bool make_key(const kiln_plan_key *key, cache_key *made)
     const kiln_plan_options *options = key->options;
     if (!key->operator_name || key->descriptor->struct_size < sizeof(kiln_op_head))
         return false;
-    if (options && (options->struct_size != sizeof *options || options->parent || options->staging > KILN_STAGING_DENY))
+    if (options && (options->struct_size != sizeof *options || options->parent ||
+                    options->staging > KILN_STAGING_DENY))
         return false;
     made->operator_name = key->operator_name;
     made->device = key->device;
     made->options_hash = hash_options(options);
     made->descriptor = key->descriptor;
     made->size = trimmed_size((const unsigned char *)key->descriptor, key->descriptor->struct_size);
-    made->hash = XXH3_64bits_withSeed(made->descriptor, made->size, (uint64_t)(uintptr_t)key->device ^ made->options_hash);
+    made->hash = XXH3_64bits_withSeed(made->descriptor, made->size,
+                                      (uint64_t)(uintptr_t)key->device ^ made->options_hash);
     return made->size <= KEY_BYTES && strnlen(key->operator_name, 64) < 64;
 }
 
 static bool is_key_of(const kiln_cached_plan *entry, const cache_key *key)
 {
-    return entry->size == key->size && entry->device == key->device && entry->options_hash == key->options_hash &&
-           memcmp(entry->descriptor, key->descriptor, key->size) == 0 && strcmp(entry->operator_name, key->operator_name) == 0;
+    return entry->size == key->size && entry->device == key->device &&
+           entry->options_hash == key->options_hash &&
+           memcmp(entry->descriptor, key->descriptor, key->size) == 0 &&
+           strcmp(entry->operator_name, key->operator_name) == 0;
 }
 
 /* Takes a reference if the entry is in use. */
@@ -148,8 +156,8 @@ static bool pin_entry(kiln_cached_plan *entry)
 {
     int64_t references = atomic_load_explicit(&entry->references, memory_order_relaxed);
     while (references > 0)
-        if (atomic_compare_exchange_weak_explicit(&entry->references, &references, references + 1, memory_order_acquire,
-                                                  memory_order_relaxed))
+        if (atomic_compare_exchange_weak_explicit(&entry->references, &references, references + 1,
+                                                  memory_order_acquire, memory_order_relaxed))
             return true;
     return false;
 }
@@ -171,7 +179,8 @@ static kiln_cached_plan *look_up(kiln_plan_cache *cache, const cache_key *key)
     _Atomic(kiln_cached_plan *) *set = cache->slots + (key->hash & cache->mask) * WAYS;
     for (int way = 0; way < WAYS; way++) {
         kiln_cached_plan *entry = atomic_load_explicit(&set[way], memory_order_acquire);
-        if (!entry || atomic_load_explicit(&entry->hash, memory_order_relaxed) != key->hash || !pin_entry(entry))
+        if (!entry || atomic_load_explicit(&entry->hash, memory_order_relaxed) != key->hash ||
+            !pin_entry(entry))
             continue;
         if (is_key_of(entry, key)) {
             if (!atomic_load_explicit(&entry->touched, memory_order_relaxed))
@@ -189,8 +198,10 @@ static kiln_cached_plan *evict(_Atomic(kiln_cached_plan *) *slot)
     return atomic_exchange(slot, NULL);
 }
 
-/* A slot of the set for a new entry: an empty one, else the first that was not used since the clock last passed. */
-static _Atomic(kiln_cached_plan *) *choose_slot(kiln_plan_cache *cache, uint64_t hash, kiln_cached_plan **evicted)
+/* A slot of the set for a new entry: an empty one, else the first that was not used since the clock
+ * last passed. */
+static _Atomic(kiln_cached_plan *) *choose_slot(kiln_plan_cache *cache, uint64_t hash,
+                                                kiln_cached_plan **evicted)
 {
     _Atomic(kiln_cached_plan *) *set = cache->slots + (hash & cache->mask) * WAYS;
     for (int way = 0; way < WAYS; way++)
@@ -208,7 +219,8 @@ static _Atomic(kiln_cached_plan *) *choose_slot(kiln_plan_cache *cache, uint64_t
     return &set[0];
 }
 
-/* Puts a plan into the cache, pinned once for the caller; NULL when every entry is pinned. Takes over the reference to the plan. */
+/* Puts a plan into the cache, pinned once for the caller; NULL when every entry is pinned. Takes
+ * over the reference to the plan. */
 static kiln_cached_plan *insert(kiln_plan_cache *cache, const cache_key *key, kiln_plan *plan)
 {
     kiln_cached_plan *evicted = NULL;
@@ -227,7 +239,8 @@ static kiln_cached_plan *insert(kiln_plan_cache *cache, const cache_key *key, ki
         memcpy(entry->descriptor, key->descriptor, key->size);
         atomic_store_explicit(&entry->hash, key->hash, memory_order_relaxed);
         atomic_store_explicit(&entry->touched, true, memory_order_relaxed);
-        atomic_store_explicit(&entry->references, 2, memory_order_release); /* the slot's and the caller's */
+        atomic_store_explicit(&entry->references, 2,
+                              memory_order_release); /* the slot's and the caller's */
         atomic_store(choose_slot(cache, key->hash, &evicted), entry);
     }
     pthread_mutex_unlock(&cache->mutex);
@@ -245,7 +258,8 @@ static bool is_under_way(const kiln_plan_cache *cache, uint64_t hash)
 }
 
 /* Waits until nobody makes the key, then finds it or announces `mine`. */
-static kiln_cached_plan *find_or_announce(kiln_plan_cache *cache, const cache_key *key, building *mine)
+static kiln_cached_plan *find_or_announce(kiln_plan_cache *cache, const cache_key *key,
+                                          building *mine)
 {
     pthread_mutex_lock(&cache->mutex);
     for (;;) {
@@ -279,7 +293,8 @@ static void retract(kiln_plan_cache *cache, building *mine)
 static kiln_status build(kiln_runtime *runtime, const kiln_plan_key *key, kiln_plan **plan)
 {
     kiln_request request;
-    kiln_status status = kiln_request_make(runtime, key->operator_name, key->descriptor, key->options, &request);
+    kiln_status status =
+        kiln_request_make(runtime, key->operator_name, key->descriptor, key->options, &request);
     request.device = key->device;
     return status == KILN_OK ? kiln_plan_build(&request, plan) : status;
 }
@@ -296,7 +311,8 @@ static void check_process(kiln_plan_cache *cache)
     cache->generation = generation;
 }
 
-kiln_status kiln_plan_find(kiln_runtime *runtime, const kiln_plan_key *key, kiln_plan **plan, kiln_cached_plan **pin)
+kiln_status kiln_plan_find(kiln_runtime *runtime, const kiln_plan_key *key, kiln_plan **plan,
+                           kiln_cached_plan **pin)
 {
     kiln_plan_cache *cache = runtime->plans;
     cache_key made;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One job at a time. A job is announced by one atomic word, `state`: its epoch, a bit that says that it is open, and the number of
- * workers that have joined. Workers join only while it is open and leave after their last part, so the job is finished when
- * the caller has closed it and the count is back at zero; a worker that wakes late finds it closed and touches nothing.
- * Workers spin for a while before they sleep, because a wake-up through the kernel costs tens of microseconds. */
+/* One job at a time. A job is announced by one atomic word, `state`: its epoch, a bit that says
+ * that it is open, and the number of workers that have joined. Workers join only while it is open
+ * and leave after their last part, so the job is finished when the caller has closed it and the
+ * count is back at zero; a worker that wakes late finds it closed and touches nothing. Workers spin
+ * for a while before they sleep, because a wake-up through the kernel costs tens of microseconds.
+ */
 #include "core/pool.h"
 
 #include <fenv.h>
@@ -13,7 +15,7 @@
 #include "support/pause.h"
 
 enum { OPEN = 1, JOIN_SHIFT = 1, EPOCH_SHIFT = 32 };
-#define JOINED(state) (((state) & 0xffffffffu) >> JOIN_SHIFT)
+#define JOINED(state) (((state)&0xffffffffu) >> JOIN_SHIFT)
 #define EPOCH(state)  ((state) >> EPOCH_SHIFT)
 
 struct kiln_pool {
@@ -55,8 +57,8 @@ static uint64_t try_join(kiln_pool *pool, uint64_t seen)
 {
     uint64_t state = atomic_load_explicit(&pool->state, memory_order_relaxed);
     while ((state & OPEN) && EPOCH(state) != seen)
-        if (atomic_compare_exchange_weak_explicit(&pool->state, &state, state + (1u << JOIN_SHIFT), memory_order_acquire,
-                                                  memory_order_relaxed))
+        if (atomic_compare_exchange_weak_explicit(&pool->state, &state, state + (1u << JOIN_SHIFT),
+                                                  memory_order_acquire, memory_order_relaxed))
             return EPOCH(state);
     return seen;
 }
@@ -124,8 +126,8 @@ static void pin_worker(pthread_t thread, int64_t index)
         pthread_setaffinity_np(thread, sizeof one, &one);
 }
 
-/* Starts the workers in this process, once; in a child of fork the parent's are gone and are replaced. A worker that cannot be
- * started is done without. */
+/* Starts the workers in this process, once; in a child of fork the parent's are gone and are
+ * replaced. A worker that cannot be started is done without. */
 static void start_workers(kiln_pool *pool, uint64_t generation)
 {
     pthread_mutex_init(&pool->mutex, NULL);
@@ -144,14 +146,16 @@ static void start_workers(kiln_pool *pool, uint64_t generation)
     pool->generation = generation;
 }
 
-static void run_on_workers(kiln_pool *pool, int64_t parts, void (*task)(void *, int64_t), void *argument)
+static void run_on_workers(kiln_pool *pool, int64_t parts, void (*task)(void *, int64_t),
+                           void *argument)
 {
     pool->task = task;
     pool->argument = argument;
     pool->parts = parts;
     fegetenv(&pool->environment);
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    uint64_t epoch = (EPOCH(atomic_load_explicit(&pool->state, memory_order_relaxed)) + 1) & 0xffffffffu;
+    uint64_t epoch =
+        (EPOCH(atomic_load_explicit(&pool->state, memory_order_relaxed)) + 1) & 0xffffffffu;
     atomic_store(&pool->state, (epoch ? epoch : 1) << EPOCH_SHIFT | OPEN);
     if (atomic_load(&pool->sleepers) > 0) {
         pthread_mutex_lock(&pool->mutex);
@@ -177,7 +181,8 @@ static void run_inline(int64_t parts, void (*task)(void *, int64_t), void *argum
         task(argument, part);
 }
 
-void kiln_pool_run(kiln_pool *pool, int64_t parts, void (*task)(void *argument, int64_t part), void *argument)
+void kiln_pool_run(kiln_pool *pool, int64_t parts, void (*task)(void *argument, int64_t part),
+                   void *argument)
 {
     if (parts <= 1 || pool->threads <= 1 || inside_task) {
         run_inline(parts, task, argument);
@@ -212,7 +217,8 @@ static int64_t allowed_processors(void)
     return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
 }
 
-kiln_status kiln_pool_create(const kiln_profile *profile, const kiln_runtime_options *options, kiln_pool **result)
+kiln_status kiln_pool_create(const kiln_profile *profile, const kiln_runtime_options *options,
+                             kiln_pool **result)
 {
     kiln_pool *pool = aligned_alloc(64, sizeof *pool);
     if (!pool)

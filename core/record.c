@@ -72,9 +72,10 @@ int64_t kiln_record_plan(kiln_record *record, const kiln_plan *plan)
         return -1;
     }
     pthread_rwlock_wrlock(&record->lock);
-    recorded_plan **grown = record->count < MAX_RECORDED
-                                ? realloc(record->plans, (size_t)(record->count + 1) * sizeof *grown)
-                                : NULL;
+    recorded_plan **grown =
+        record->count < MAX_RECORDED
+            ? realloc(record->plans, (size_t)(record->count + 1) * sizeof *grown)
+            : NULL;
     if (grown) {
         record->plans = grown;
         number = record->count++;
@@ -111,8 +112,10 @@ kiln_status kiln_record_close(kiln_record *record)
     if (all.failed)
         status = kiln_fail_memory("the record of calls");
     else if (all.size > 0 && !kiln_line_append(&all, record->path))
-        status = kiln_fail(KILN_IO, "the record of calls cannot be written to %s: %s; set record.file to a file that can",
-                           record->path, strerror(errno));
+        status = kiln_fail(
+            KILN_IO,
+            "the record of calls cannot be written to %s: %s; set record.file to a file that can",
+            record->path, strerror(errno));
     free(all.text);
     pthread_rwlock_destroy(&record->lock);
     free(record->plans);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record of what an application asks for: one JSON line per plan, with how often it ran, written when the runtime is
- * closed. */
+/* The record of what an application asks for: one JSON line per plan, with how often it ran,
+ * written when the runtime is closed. */
 #ifndef KILN_CORE_RECORD_H
 #define KILN_CORE_RECORD_H
 
@@ -9,7 +9,8 @@
 /* `path` "" means no record: *record is NULL then. */
 kiln_status kiln_record_create(const char *path, kiln_record **record);
 
-/* Appends the lines to the file, in one write, and frees. A failure is returned after everything is freed. */
+/* Appends the lines to the file, in one write, and frees. A failure is returned after everything is
+ * freed. */
 kiln_status kiln_record_close(kiln_record *record);
 
 /* Remembers a plan; returns its number for kiln_record_run, -1 when not recording. */

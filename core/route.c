@@ -20,12 +20,15 @@ static kiln_status take_options(const kiln_plan_options *options, kiln_request *
     const unsigned char *bytes = (const unsigned char *)options;
     for (uint64_t i = sizeof *options; i < options->struct_size; i++)
         if (bytes[i])
-            return kiln_fail(KILN_UNSUPPORTED, "kiln_plan_options holds fields that this version does not know");
+            return kiln_fail(KILN_UNSUPPORTED,
+                             "kiln_plan_options holds fields that this version does not know");
     kiln_receive_table(&request->options, sizeof request->options, options);
     if (request->options.flags & ~(uint32_t)KILN_PLAN_REPRODUCIBLE)
-        return kiln_fail(KILN_UNSUPPORTED, "kiln_plan_options.flags %#x is not known", request->options.flags);
+        return kiln_fail(KILN_UNSUPPORTED, "kiln_plan_options.flags %#x is not known",
+                         request->options.flags);
     if (request->options.staging > KILN_STAGING_DENY)
-        return kiln_fail(KILN_UNSUPPORTED, "kiln_plan_options.staging %u is not known", request->options.staging);
+        return kiln_fail(KILN_UNSUPPORTED, "kiln_plan_options.staging %u is not known",
+                         request->options.staging);
     return KILN_OK;
 }
 
@@ -33,25 +36,28 @@ static kiln_status take_descriptor(const kiln_op_head *descriptor, kiln_request 
 {
     size_t size = descriptor->struct_size;
     if (size < sizeof *descriptor)
-        return kiln_fail(KILN_INVALID, "%s: the descriptor's struct_size is %zu; set it to sizeof", request->operator_name, size);
+        return kiln_fail(KILN_INVALID, "%s: the descriptor's struct_size is %zu; set it to sizeof",
+                         request->operator_name, size);
     if (request->known) {
         size_t known = request->known->descriptor_size;
         if (kiln_receive_descriptor(request->descriptor, known, descriptor) != KILN_OK)
-            return kiln_fail(KILN_UNSUPPORTED, "%s: the descriptor holds fields that this version does not know",
+            return kiln_fail(KILN_UNSUPPORTED,
+                             "%s: the descriptor holds fields that this version does not know",
                              request->operator_name);
         request->descriptor_size = known;
         return request->known->canonicalise(request->descriptor);
     }
     if (size > sizeof request->descriptor)
-        return kiln_fail(KILN_UNSUPPORTED, "%s: descriptor of %zu bytes; at most %zu are possible", request->operator_name, size,
-                         sizeof request->descriptor);
+        return kiln_fail(KILN_UNSUPPORTED, "%s: descriptor of %zu bytes; at most %zu are possible",
+                         request->operator_name, size, sizeof request->descriptor);
     memcpy(request->descriptor, descriptor, size);
     request->descriptor_size = size;
     return KILN_OK;
 }
 
-kiln_status kiln_request_make(kiln_runtime *runtime, const char *operator_name, const kiln_op_head *descriptor,
-                              const kiln_plan_options *options, kiln_request *request)
+kiln_status kiln_request_make(kiln_runtime *runtime, const char *operator_name,
+                              const kiln_op_head *descriptor, const kiln_plan_options *options,
+                              kiln_request *request)
 {
     memset(request, 0, sizeof *request);
     request->runtime = runtime;
@@ -64,8 +70,9 @@ kiln_status kiln_request_make(kiln_runtime *runtime, const char *operator_name, 
     if (status == KILN_OK)
         status = take_descriptor(descriptor, request);
     request->device = request->options.device ? request->options.device : runtime->devices[0];
-    request->staging = request->options.staging == KILN_STAGING_ALLOW ||
-                       (request->options.staging == KILN_STAGING_PROFILE && runtime->staging_allowed);
+    request->staging =
+        request->options.staging == KILN_STAGING_ALLOW ||
+        (request->options.staging == KILN_STAGING_PROFILE && runtime->staging_allowed);
     return status;
 }
 
@@ -90,7 +97,8 @@ static void decline(kiln_choice *choice, const char *format, ...)
 }
 
 /* The backend's answer for one device, with what the core adds to it. */
-static void ask(const kiln_request *request, const kiln_operator_table *table, kiln_choice *choice, kiln_device *device)
+static void ask(const kiln_request *request, const kiln_operator_table *table, kiln_choice *choice,
+                kiln_device *device)
 {
     memset(&choice->answer, 0, sizeof choice->answer);
     choice->answer.struct_size = sizeof choice->answer;
@@ -102,25 +110,28 @@ static void ask(const kiln_request *request, const kiln_operator_table *table, k
         decline(choice, "it cannot address the memory of %s", device->name);
         return;
     }
-    kiln_status status = table->query(choice->instance->instance, device, (const kiln_op_head *)request->descriptor,
-                                      &choice->answer);
+    kiln_status status = table->query(choice->instance->instance, device,
+                                      (const kiln_op_head *)request->descriptor, &choice->answer);
     choice->answer.kernel[sizeof choice->answer.kernel - 1] = '\0';
     choice->answer.reason[sizeof choice->answer.reason - 1] = '\0';
     if (status != KILN_OK)
         decline(choice, "%s", kiln_last_error());
-    else if (choice->answer.support < KILN_SUPPORT_NO || choice->answer.support > KILN_SUPPORT_NATIVE)
+    else if (choice->answer.support < KILN_SUPPORT_NO ||
+             choice->answer.support > KILN_SUPPORT_NATIVE)
         decline(choice, "its answer %d is not one of kiln_support", choice->answer.support);
     else if (choice->answer.workspace_alignment > 64)
         decline(choice, "it wants a workspace aligned to %lld bytes; 64 is what the core gives",
                 (long long)choice->answer.workspace_alignment);
-    else if (choice->answer.support != KILN_SUPPORT_NO && (request->options.flags & KILN_PLAN_REPRODUCIBLE) &&
+    else if (choice->answer.support != KILN_SUPPORT_NO &&
+             (request->options.flags & KILN_PLAN_REPRODUCIBLE) &&
              !(choice->answer.flags & KILN_ANSWER_REPRODUCIBLE))
         decline(choice, "its results are not reproducible, which the call asks for");
     else
         snprintf(choice->reason, sizeof choice->reason, "%s", choice->answer.reason);
 }
 
-/* The device of the backend that staged tensors go to: the profile's default if it is one of its own, else its first. */
+/* The device of the backend that staged tensors go to: the profile's default if it is one of its
+ * own, else its first. */
 static kiln_device *staging_device(kiln_runtime *runtime, const kiln_instance *instance)
 {
     kiln_device *preferred = kiln_device_default(runtime);
@@ -148,17 +159,20 @@ static void consider(const kiln_request *request, const char *name, kiln_choice 
     }
     choice->raw = operator_table(choice->instance, request->operator_name);
     kiln_operator_table table;
-    if (!choice->raw || kiln_receive_table(&table, sizeof table, choice->raw) != KILN_OK || !table.query || !table.plan ||
-        !table.run || !table.free) {
+    if (!choice->raw || kiln_receive_table(&table, sizeof table, choice->raw) != KILN_OK ||
+        !table.query || !table.plan || !table.run || !table.free) {
         decline(choice, "it does not offer %s", request->operator_name);
         return;
     }
     ask(request, &table, choice, request->device);
     kiln_device *other = staging_device(request->runtime, choice->instance);
-    if (choice->answer.support != KILN_SUPPORT_NO || !kiln_device_is_host(request->device) || !other)
+    if (choice->answer.support != KILN_SUPPORT_NO || !kiln_device_is_host(request->device) ||
+        !other)
         return;
     if (!request->staging) {
-        decline(choice, "the tensors are in host memory; place them on %s, or set staging.policy: allow", other->name);
+        decline(choice,
+                "the tensors are in host memory; place them on %s, or set staging.policy: allow",
+                other->name);
         return;
     }
     ask(request, &table, choice, other);
@@ -172,8 +186,10 @@ static int64_t backend_names(const kiln_request *request, const char **names)
         names[0] = request->options.backend;
         return 1;
     }
-    uint32_t type = request->known ? request->known->principal_type(request->descriptor) : (uint32_t)KILN_TYPE_NONE;
-    int64_t count = kiln_profile_backends(runtime->profile, request->operator_name, type, names, KILN_MAX_CHOICES);
+    uint32_t type = request->known ? request->known->principal_type(request->descriptor)
+                                   : (uint32_t)KILN_TYPE_NONE;
+    int64_t count = kiln_profile_backends(runtime->profile, request->operator_name, type, names,
+                                          KILN_MAX_CHOICES);
     if (count >= 0)
         return count < KILN_MAX_CHOICES ? count : KILN_MAX_CHOICES;
     count = 0;
@@ -195,8 +211,9 @@ int64_t kiln_route(const kiln_request *request, kiln_choice *choices)
     return count;
 }
 
-kiln_status kiln_explain(kiln_runtime *runtime, const char *operator_name, const kiln_op_head *descriptor,
-                         const kiln_plan_options *options, kiln_candidate *candidates, int64_t capacity, int64_t *count)
+kiln_status kiln_explain(kiln_runtime *runtime, const char *operator_name,
+                         const kiln_op_head *descriptor, const kiln_plan_options *options,
+                         kiln_candidate *candidates, int64_t capacity, int64_t *count)
 {
     kiln_request request;
     kiln_status status = kiln_request_make(runtime, operator_name, descriptor, options, &request);

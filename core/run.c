@@ -9,7 +9,8 @@
 #include "core/workspace.h"
 
 /* The backend's run or schedule. */
-typedef kiln_status (*verb_fn)(void *plan, const kiln_run_context *context, const kiln_args_head *arguments);
+typedef kiln_status (*verb_fn)(void *plan, const kiln_run_context *context,
+                               const kiln_args_head *arguments);
 
 static __attribute__((cold, noinline)) kiln_status forked(const kiln_plan *plan)
 {
@@ -18,7 +19,8 @@ static __attribute__((cold, noinline)) kiln_status forked(const kiln_plan *plan)
 
 /* ---- Runs without a stream on host memory ---- */
 
-static inline kiln_status run_here(kiln_plan *plan, verb_fn verb, int64_t part, int64_t parts, const kiln_args_head *arguments)
+static inline kiln_status run_here(kiln_plan *plan, verb_fn verb, int64_t part, int64_t parts,
+                                   const kiln_args_head *arguments)
 {
     kiln_run_context context = {.struct_size = sizeof context, .part = part, .parts = parts};
     if (plan->answer.workspace_bytes == 0)
@@ -47,7 +49,8 @@ static kiln_status hold_tensors(kiln_pending *pending, const kiln_args_head *arg
 }
 
 /* Queues the plan on a stream of its device, which reads the arguments during the call. */
-static kiln_status queue_on_device(kiln_plan *plan, verb_fn verb, kiln_stream *stream, const kiln_args_head *arguments)
+static kiln_status queue_on_device(kiln_plan *plan, verb_fn verb, kiln_stream *stream,
+                                   const kiln_args_head *arguments)
 {
     kiln_pending *pending;
     kiln_status status = kiln_stream_reserve(stream, &pending);
@@ -98,7 +101,8 @@ static size_t round_up(size_t size)
 }
 
 /* Copies the argument struct, its tensors and their scale tensors into the pending slot. */
-static kiln_status copy_arguments(kiln_pending *pending, kiln_plan *plan, const kiln_args_head *arguments, queued_run **result)
+static kiln_status copy_arguments(kiln_pending *pending, kiln_plan *plan,
+                                  const kiln_args_head *arguments, queued_run **result)
 {
     size_t head = round_up(sizeof(queued_run)), body = round_up(arguments->struct_size);
     size_t bytes = head + body + 2 * arguments->tensor_count * sizeof(kiln_tensor);
@@ -113,7 +117,8 @@ static kiln_status copy_arguments(kiln_pending *pending, kiln_plan *plan, const 
     queued->plan = plan;
     queued->arguments = (kiln_args_head *)((char *)pending->copy + head);
     memcpy(queued->arguments, arguments, arguments->struct_size);
-    kiln_tensor *tensors = (kiln_tensor *)((char *)queued->arguments + body), *scales = tensors + arguments->tensor_count;
+    kiln_tensor *tensors = (kiln_tensor *)((char *)queued->arguments + body),
+                *scales = tensors + arguments->tensor_count;
     for (uint32_t i = 0; i < arguments->tensor_count; i++) {
         tensors[i] = arguments->tensors[i];
         if (tensors[i].scale) {
@@ -126,7 +131,8 @@ static kiln_status copy_arguments(kiln_pending *pending, kiln_plan *plan, const 
     return KILN_OK;
 }
 
-static kiln_status queue_on_host(kiln_plan *plan, verb_fn verb, kiln_stream *stream, const kiln_args_head *arguments)
+static kiln_status queue_on_host(kiln_plan *plan, verb_fn verb, kiln_stream *stream,
+                                 const kiln_args_head *arguments)
 {
     kiln_pending *pending;
     queued_run *queued = NULL;
@@ -162,10 +168,12 @@ static bool is_absent(const kiln_tensor *tensor)
 }
 
 /* A contiguous view of the same shape over device memory. */
-static kiln_status stage_tensor(kiln_plan *plan, staged_run *run, const kiln_tensor *host, bool copy_in, kiln_tensor *staged)
+static kiln_status stage_tensor(kiln_plan *plan, staged_run *run, const kiln_tensor *host,
+                                bool copy_in, kiln_tensor *staged)
 {
     if (host->layout != KILN_LAYOUT_STRIDED)
-        return kiln_fail(KILN_UNSUPPORTED, "a packed tensor cannot be staged; place it on %s", plan->device->name);
+        return kiln_fail(KILN_UNSUPPORTED, "a packed tensor cannot be staged; place it on %s",
+                         plan->device->name);
     int64_t bytes;
     kiln_status status = kiln_tensor_compact(host, "staged tensor", staged, &bytes);
     if (status == KILN_OK)
@@ -217,20 +225,22 @@ static kiln_status return_outputs(kiln_plan *plan, staged_run *run, const kiln_a
         int64_t started = kiln_now_ns();
         status = kiln_copy(NULL, plan->runtime, &arguments->tensors[i], &run->tensors[i]);
         if (kiln_tracing(plan->runtime))
-            kiln_trace_emit(plan->runtime, (kiln_trace_event){.kind = KILN_TRACE_STAGE,
-                                                              .status = status,
-                                                              .operator_name = plan->operator_name,
-                                                              .backend = plan->instance->name,
-                                                              .device = plan->device->name,
-                                                              .text = "to the host",
-                                                              .begin_ns = started,
-                                                              .end_ns = kiln_now_ns(),
-                                                              .bytes = run->tensors[i].buffer->bytes});
+            kiln_trace_emit(plan->runtime,
+                            (kiln_trace_event){.kind = KILN_TRACE_STAGE,
+                                               .status = status,
+                                               .operator_name = plan->operator_name,
+                                               .backend = plan->instance->name,
+                                               .device = plan->device->name,
+                                               .text = "to the host",
+                                               .begin_ns = started,
+                                               .end_ns = kiln_now_ns(),
+                                               .bytes = run->tensors[i].buffer->bytes});
     }
     return status;
 }
 
-static kiln_status run_on_internal_stream(kiln_plan *plan, verb_fn verb, const kiln_args_head *arguments)
+static kiln_status run_on_internal_stream(kiln_plan *plan, verb_fn verb,
+                                          const kiln_args_head *arguments)
 {
     kiln_stream *stream;
     kiln_status status = kiln_device_lock(plan->device, &stream);
@@ -247,11 +257,12 @@ static kiln_status run_on_internal_stream(kiln_plan *plan, verb_fn verb, const k
 static kiln_status run_staged(kiln_plan *plan, verb_fn verb, const kiln_args_head *arguments)
 {
     if (arguments->tensor_count > KILN_MAX_TENSORS)
-        return kiln_fail(KILN_UNSUPPORTED, "%s: %u tensors; at most %d can be staged", plan->operator_name,
-                         arguments->tensor_count, KILN_MAX_TENSORS);
+        return kiln_fail(KILN_UNSUPPORTED, "%s: %u tensors; at most %d can be staged",
+                         plan->operator_name, arguments->tensor_count, KILN_MAX_TENSORS);
     staged_run *run = calloc(1, sizeof *run);
     void *copy = malloc(arguments->struct_size);
-    kiln_status status = run && copy ? stage_all(plan, run, arguments) : kiln_fail_memory("a staged run");
+    kiln_status status =
+        run && copy ? stage_all(plan, run, arguments) : kiln_fail_memory("a staged run");
     if (status == KILN_OK) {
         memcpy(copy, arguments, arguments->struct_size);
         ((kiln_args_head *)copy)->tensors = run->tensors;
@@ -273,25 +284,31 @@ static kiln_status check_stream(const kiln_plan *plan, const kiln_stream *stream
     const kiln_device *wanted = plan->staged ? plan->home : plan->device;
     if (stream->device == wanted)
         return KILN_OK;
-    return kiln_fail(KILN_INVALID, "the stream belongs to %s, but the plan runs on %s; use a stream of that device",
-                     stream->device->name, wanted->name);
+    return kiln_fail(
+        KILN_INVALID,
+        "the stream belongs to %s, but the plan runs on %s; use a stream of that device",
+        stream->device->name, wanted->name);
 }
 
-static kiln_status run_somehow(kiln_plan *plan, verb_fn verb, kiln_stream *stream, const kiln_args_head *arguments)
+static kiln_status run_somehow(kiln_plan *plan, verb_fn verb, kiln_stream *stream,
+                               const kiln_args_head *arguments)
 {
     bool host = kiln_device_is_host(plan->device) || plan->staged;
     if (stream) {
         kiln_status status = check_stream(plan, stream);
         if (status != KILN_OK)
             return status;
-        return host ? queue_on_host(plan, verb, stream, arguments) : queue_on_device(plan, verb, stream, arguments);
+        return host ? queue_on_host(plan, verb, stream, arguments)
+                    : queue_on_device(plan, verb, stream, arguments);
     }
     if (plan->staged)
         return run_staged(plan, verb, arguments);
-    return host ? run_here(plan, verb, 0, 0, arguments) : run_on_internal_stream(plan, verb, arguments);
+    return host ? run_here(plan, verb, 0, 0, arguments)
+                : run_on_internal_stream(plan, verb, arguments);
 }
 
-static __attribute__((noinline)) kiln_status run_observed(kiln_plan *plan, kiln_stream *stream, const kiln_args_head *arguments)
+static __attribute__((noinline)) kiln_status run_observed(kiln_plan *plan, kiln_stream *stream,
+                                                          const kiln_args_head *arguments)
 {
     int64_t begin = kiln_now_ns();
     kiln_status status = run_somehow(plan, plan->table.run, stream, arguments);
@@ -310,15 +327,19 @@ static __attribute__((noinline)) kiln_status run_observed(kiln_plan *plan, kiln_
 }
 
 /* What every run checks; *empty is set when nothing is to be done. */
-static inline kiln_status check_run(const kiln_plan *plan, const kiln_args_head *arguments, bool *empty)
+static inline kiln_status check_run(const kiln_plan *plan, const kiln_args_head *arguments,
+                                    bool *empty)
 {
     if (plan->known)
         return plan->known->check(plan->descriptor, plan->prepared, plan->home, arguments, empty);
-    if (arguments->struct_size < sizeof *arguments || (arguments->tensor_count && !arguments->tensors) ||
+    if (arguments->struct_size < sizeof *arguments ||
+        (arguments->tensor_count && !arguments->tensors) ||
         arguments->tensor_count > KILN_MAX_TENSORS)
-        return kiln_fail(KILN_INVALID, "%s: arguments of %u bytes with %u tensors; at least %zu bytes and at most %d tensors",
-                         plan->operator_name, arguments->struct_size, arguments->tensor_count, sizeof *arguments,
-                         KILN_MAX_TENSORS);
+        return kiln_fail(
+            KILN_INVALID,
+            "%s: arguments of %u bytes with %u tensors; at least %zu bytes and at most %d tensors",
+            plan->operator_name, arguments->struct_size, arguments->tensor_count, sizeof *arguments,
+            KILN_MAX_TENSORS);
     return KILN_OK;
 }
 
@@ -340,33 +361,42 @@ kiln_status kiln_plan_run(kiln_plan *plan, kiln_stream *stream, const kiln_args_
     return run_here(plan, plan->table.run, 0, 0, arguments);
 }
 
-kiln_status kiln_plan_run_part(kiln_plan *plan, int64_t part, int64_t parts, const kiln_args_head *arguments)
+kiln_status kiln_plan_run_part(kiln_plan *plan, int64_t part, int64_t parts,
+                               const kiln_args_head *arguments)
 {
     if (plan->staged || !kiln_device_is_host(plan->device))
-        return kiln_fail(KILN_UNSUPPORTED, "a plan on %s cannot be run in parts; only plans on host memory can",
+        return kiln_fail(KILN_UNSUPPORTED,
+                         "a plan on %s cannot be run in parts; only plans on host memory can",
                          plan->device->name);
     if (parts < 1 || part < 0 || part >= parts)
-        return kiln_fail(KILN_INVALID, "part %lld of %lld: parts must be at least 1, and part within [0, parts)", (long long)part,
-                         (long long)parts);
+        return kiln_fail(KILN_INVALID,
+                         "part %lld of %lld: parts must be at least 1, and part within [0, parts)",
+                         (long long)part, (long long)parts);
     bool empty = false;
     kiln_status status = check_run(plan, arguments, &empty);
-    return status != KILN_OK || empty ? status : run_here(plan, plan->table.run, part, parts, arguments);
+    return status != KILN_OK || empty ? status
+                                      : run_here(plan, plan->table.run, part, parts, arguments);
 }
 
-kiln_status kiln_plan_schedule(kiln_plan *plan, kiln_stream *stream, const kiln_args_head *arguments)
+kiln_status kiln_plan_schedule(kiln_plan *plan, kiln_stream *stream,
+                               const kiln_args_head *arguments)
 {
     if (!plan->table.schedule)
-        return kiln_fail(KILN_UNSUPPORTED, "%s of backend %s needs no schedule", plan->operator_name, plan->instance->name);
-    if (arguments->struct_size < sizeof *arguments || (arguments->tensor_count && !arguments->tensors) ||
+        return kiln_fail(KILN_UNSUPPORTED, "%s of backend %s needs no schedule",
+                         plan->operator_name, plan->instance->name);
+    if (arguments->struct_size < sizeof *arguments ||
+        (arguments->tensor_count && !arguments->tensors) ||
         arguments->tensor_count > KILN_MAX_TENSORS)
-        return kiln_fail(KILN_INVALID, "%s: arguments of %u bytes with %u tensors are no arguments", plan->operator_name,
-                         arguments->struct_size, arguments->tensor_count);
+        return kiln_fail(KILN_INVALID, "%s: arguments of %u bytes with %u tensors are no arguments",
+                         plan->operator_name, arguments->struct_size, arguments->tensor_count);
     kiln_status status = plan->generation == kiln_process_generation() ? KILN_OK : forked(plan);
     return status == KILN_OK ? run_somehow(plan, plan->table.schedule, stream, arguments) : status;
 }
 
-/* Where a direct call runs: with the stream, else where its first buffer lives. A host stream says nothing of the tensors. */
-static kiln_device *device_of_call(kiln_runtime *runtime, const kiln_stream *stream, const kiln_args_head *arguments)
+/* Where a direct call runs: with the stream, else where its first buffer lives. A host stream says
+ * nothing of the tensors. */
+static kiln_device *device_of_call(kiln_runtime *runtime, const kiln_stream *stream,
+                                   const kiln_args_head *arguments)
 {
     if (stream)
         return stream->device;
@@ -376,12 +406,16 @@ static kiln_device *device_of_call(kiln_runtime *runtime, const kiln_stream *str
     return runtime->devices[0];
 }
 
-kiln_status kiln_call(kiln_runtime *runtime, const char *operator_name, const kiln_op_head *descriptor, kiln_stream *stream,
+kiln_status kiln_call(kiln_runtime *runtime, const char *operator_name,
+                      const kiln_op_head *descriptor, kiln_stream *stream,
                       const kiln_args_head *arguments)
 {
-    if (arguments->tensor_count > KILN_MAX_TENSORS || (arguments->tensor_count && !arguments->tensors))
-        return kiln_fail(KILN_INVALID, "%u tensors were given; at most %d are possible", arguments->tensor_count, KILN_MAX_TENSORS);
-    kiln_plan_key key = {operator_name, descriptor, NULL, device_of_call(runtime, stream, arguments)};
+    if (arguments->tensor_count > KILN_MAX_TENSORS ||
+        (arguments->tensor_count && !arguments->tensors))
+        return kiln_fail(KILN_INVALID, "%u tensors were given; at most %d are possible",
+                         arguments->tensor_count, KILN_MAX_TENSORS);
+    kiln_plan_key key = {operator_name, descriptor, NULL,
+                         device_of_call(runtime, stream, arguments)};
     kiln_cached_plan *pin;
     kiln_plan *plan;
     kiln_status status = kiln_plan_find(runtime, &key, &plan, &pin);

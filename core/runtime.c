@@ -49,9 +49,12 @@ static kiln_status check_options(const kiln_runtime_options *options)
     const unsigned char *bytes = (const unsigned char *)options;
     for (uint64_t i = sizeof *options; i < options->struct_size; i++)
         if (bytes[i])
-            return kiln_fail(KILN_UNSUPPORTED, "kiln_runtime_options holds fields that this version does not know");
-    if (options->struct_size >= offsetof(kiln_runtime_options, profile) && (options->flags & ~(uint64_t)KILN_RUNTIME_ISOLATED))
-        return kiln_fail(KILN_UNSUPPORTED, "kiln_runtime_options.flags %#llx is not known", (unsigned long long)options->flags);
+            return kiln_fail(KILN_UNSUPPORTED,
+                             "kiln_runtime_options holds fields that this version does not know");
+    if (options->struct_size >= offsetof(kiln_runtime_options, profile) &&
+        (options->flags & ~(uint64_t)KILN_RUNTIME_ISOLATED))
+        return kiln_fail(KILN_UNSUPPORTED, "kiln_runtime_options.flags %#llx is not known",
+                         (unsigned long long)options->flags);
     return KILN_OK;
 }
 
@@ -66,12 +69,13 @@ static kiln_status open_parts(kiln_runtime *runtime, const kiln_runtime_options 
     runtime->staging_allowed = strcmp(kiln_profile_text(profile, "staging.policy"), "allow") == 0;
     status = kiln_pool_create(profile, options, &runtime->pool);
     if (status == KILN_OK)
-        status = kiln_plan_cache_create(kiln_profile_integer(profile, "plans.cache_entries"), &runtime->plans);
+        status = kiln_plan_cache_create(kiln_profile_integer(profile, "plans.cache_entries"),
+                                        &runtime->plans);
     if (status == KILN_OK)
         status = kiln_record_create(kiln_profile_text(profile, "record.file"), &runtime->record);
     if (status == KILN_OK)
-        status = kiln_tuning_open(runtime, kiln_profile_text(profile, "tuning.file"), kiln_profile_boolean(profile, "tuning.use"),
-                                  &runtime->tuning);
+        status = kiln_tuning_open(runtime, kiln_profile_text(profile, "tuning.file"),
+                                  kiln_profile_boolean(profile, "tuning.use"), &runtime->tuning);
     if (status != KILN_OK)
         return status;
     runtime->devices = malloc(sizeof *runtime->devices);
@@ -89,7 +93,8 @@ static kiln_status open_parts(kiln_runtime *runtime, const kiln_runtime_options 
     if (status == KILN_OK && *name && kiln_device_find(runtime, name, &ignored) != KILN_OK) {
         char sentence[512];
         snprintf(sentence, sizeof sentence, "%s", kiln_last_error());
-        status = kiln_fail(KILN_NOT_FOUND, "%s: devices.default: %s", kiln_profile_origin(profile, "devices.default"), sentence);
+        status = kiln_fail(KILN_NOT_FOUND, "%s: devices.default: %s",
+                           kiln_profile_origin(profile, "devices.default"), sentence);
     }
     return status;
 }
@@ -140,7 +145,8 @@ void kiln_runtime_close(kiln_runtime *runtime)
     free(runtime);
 }
 
-kiln_instance *kiln_runtime_instance(const kiln_runtime *runtime, const char *name, const kiln_instance **found)
+kiln_instance *kiln_runtime_instance(const kiln_runtime *runtime, const char *name,
+                                     const kiln_instance **found)
 {
     for (int64_t i = 0; i < runtime->instance_count; i++) {
         kiln_instance *instance = runtime->instances[i];
@@ -178,10 +184,11 @@ kiln_status kiln_plugin_at(const kiln_runtime *runtime, int64_t index, kiln_plug
 {
     uint64_t size = info->struct_size;
     if (size < sizeof size)
-        return kiln_fail(KILN_INVALID, "kiln_plugin_info.struct_size is %llu; set it to sizeof", (unsigned long long)size);
+        return kiln_fail(KILN_INVALID, "kiln_plugin_info.struct_size is %llu; set it to sizeof",
+                         (unsigned long long)size);
     if (index < 0 || index >= runtime->instance_count)
-        return kiln_fail(KILN_NOT_FOUND, "there is no plugin %lld; %lld were found", (long long)index,
-                         (long long)runtime->instance_count);
+        return kiln_fail(KILN_NOT_FOUND, "there is no plugin %lld; %lld were found",
+                         (long long)index, (long long)runtime->instance_count);
     const kiln_instance *instance = runtime->instances[index];
     const kiln_plugin *plugin = &instance->plugin;
     kiln_plugin_info whole = {
@@ -205,7 +212,8 @@ int64_t kiln_thread_count(const kiln_runtime *runtime)
     return kiln_pool_threads(runtime->pool);
 }
 
-void kiln_parallel_for(kiln_runtime *runtime, int64_t parts, void (*task)(void *argument, int64_t part), void *argument)
+void kiln_parallel_for(kiln_runtime *runtime, int64_t parts,
+                       void (*task)(void *argument, int64_t part), void *argument)
 {
     kiln_pool_run(runtime->pool, parts, task, argument);
 }

@@ -56,10 +56,13 @@ struct kiln_runtime {
 };
 
 /* One line to the runtime's log, if it has one and the level is wanted. */
-void kiln_runtime_log(const kiln_runtime *runtime, int level, const char *format, ...) KILN_PRINTF(3, 4);
+void kiln_runtime_log(const kiln_runtime *runtime, int level, const char *format, ...)
+    KILN_PRINTF(3, 4);
 
-/* The open instance of a name, or NULL; *found (may be NULL) is set to the instance that is not open. */
-kiln_instance *kiln_runtime_instance(const kiln_runtime *runtime, const char *name, const kiln_instance **found);
+/* The open instance of a name, or NULL; *found (may be NULL) is set to the instance that is not
+ * open. */
+kiln_instance *kiln_runtime_instance(const kiln_runtime *runtime, const char *name,
+                                     const kiln_instance **found);
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 int64_t kiln_now_ns(void);

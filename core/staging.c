@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory for tensors that the core copies to a device and back. Idle blocks are kept for the next run; idle and used
- * ones together stay within staging.pool_bytes. */
+/* Device memory for tensors that the core copies to a device and back. Idle blocks are kept for the
+ * next run; idle and used ones together stay within staging.pool_bytes. */
 #include <stdlib.h>
 
 #include "core/device.h"
@@ -24,7 +24,8 @@ static kiln_buffer *take_idle(kiln_device *device, int64_t bytes)
 {
     staging_block **best = NULL;
     for (staging_block **link = &device->staging; *link; link = &(*link)->next)
-        if ((*link)->buffer->bytes >= bytes && (!best || (*link)->buffer->bytes < (*best)->buffer->bytes))
+        if ((*link)->buffer->bytes >= bytes &&
+            (!best || (*link)->buffer->bytes < (*best)->buffer->bytes))
             best = link;
     if (!best || (*best)->buffer->bytes > 2 * bytes + 4096)
         return NULL;
@@ -48,9 +49,11 @@ kiln_status kiln_staging_take(kiln_device *device, int64_t bytes, kiln_buffer **
             drop_first(device);
         if (device->staging_bytes + bytes > limit)
             status = kiln_fail(KILN_CAPACITY,
-                               "staging %lld bytes on %s: %lld of the pool's %lld bytes are in use; raise staging.pool_bytes, or "
+                               "staging %lld bytes on %s: %lld of the pool's %lld bytes are in "
+                               "use; raise staging.pool_bytes, or "
                                "place the tensors on the device",
-                               (long long)bytes, device->name, (long long)device->staging_bytes, (long long)limit);
+                               (long long)bytes, device->name, (long long)device->staging_bytes,
+                               (long long)limit);
         else
             device->staging_bytes += bytes;
     }

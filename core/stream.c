@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams and events: what queued work holds until it has finished, and waits between devices that know nothing of each
- * other. */
+/* Streams and events: what queued work holds until it has finished, and waits between devices that
+ * know nothing of each other. */
 #include <stdlib.h>
 
 #include "core/device.h"
@@ -179,7 +179,8 @@ kiln_status kiln_stream_enqueue(kiln_stream *stream, kiln_stream_fn function, vo
     return device->table.stream_enqueue(device->native, stream->native, function, argument);
 }
 
-kiln_status kiln_stream_counters(kiln_stream *stream, kiln_counter *counters, int64_t capacity, int64_t *count)
+kiln_status kiln_stream_counters(kiln_stream *stream, kiln_counter *counters, int64_t capacity,
+                                 int64_t *count)
 {
     kiln_device *device = stream->device;
     *count = 0;
@@ -234,10 +235,13 @@ kiln_status kiln_event_record(kiln_event *event, kiln_stream *stream)
 {
     kiln_device *device = event->device;
     if (event->gate)
-        return kiln_fail(KILN_INVALID, "a gate cannot be recorded on a stream; the host completes it with kiln_gate_complete");
+        return kiln_fail(
+            KILN_INVALID,
+            "a gate cannot be recorded on a stream; the host completes it with kiln_gate_complete");
     if (stream->device != device)
-        return kiln_fail(KILN_INVALID, "event of %s recorded on a stream of %s: both must belong to one device", device->name,
-                         stream->device->name);
+        return kiln_fail(KILN_INVALID,
+                         "event of %s recorded on a stream of %s: both must belong to one device",
+                         device->name, stream->device->name);
     if (of_another_process(device))
         return KILN_FORKED;
     return device->table.event_record(device->native, event->native, stream->native);
@@ -261,7 +265,8 @@ kiln_status kiln_gate_complete(kiln_event *gate, kiln_status status, const char 
 {
     kiln_device *device = gate->device;
     if (!gate->gate)
-        return kiln_fail(KILN_INVALID, "kiln_gate_complete needs an event made by kiln_gate_create");
+        return kiln_fail(KILN_INVALID,
+                         "kiln_gate_complete needs an event made by kiln_gate_create");
     if (of_another_process(device))
         return KILN_FORKED;
     return device->table.gate_complete(device->native, gate->native, status, sentence);
@@ -279,10 +284,10 @@ kiln_status kiln_gate_reset(kiln_event *gate)
     return device->table.gate_reset(device->native, gate->native);
 }
 
-/* One wait of a stream for an event of another device. The event's device cannot make the waiting one go on, and the waiting
- * one cannot see the event. So a stream of the event's device waits for it and then, as a function, completes a gate of the
- * waiting device. Each bridge has a stream to itself until it has crossed: two on one stream would make the second wait for
- * the first. */
+/* One wait of a stream for an event of another device. The event's device cannot make the waiting
+ * one go on, and the waiting one cannot see the event. So a stream of the event's device waits for
+ * it and then, as a function, completes a gate of the waiting device. Each bridge has a stream to
+ * itself until it has crossed: two on one stream would make the second wait for the first. */
 typedef struct bridge {
     kiln_device *from, *to;
     void *stream; /* native, of `from` */
@@ -305,8 +310,8 @@ static kiln_status bridge_stream_take(kiln_device *device, void **stream)
     return *stream ? KILN_OK : device->table.stream_create(device->native, stream);
 }
 
-/* Called from a function on the stream itself, which therefore cannot be destroyed here. Room was made by
- * bridge_room(). */
+/* Called from a function on the stream itself, which therefore cannot be destroyed here. Room was
+ * made by bridge_room(). */
 static void bridge_stream_give(kiln_device *device, void *stream, bool faulted)
 {
     pthread_mutex_lock(&device->mutex);
@@ -322,7 +327,8 @@ static kiln_status bridge_room(kiln_device *device)
     pthread_mutex_lock(&device->mutex);
     if (device->bridge_count + device->bridges_open == device->bridge_capacity) {
         int64_t capacity = device->bridge_capacity ? 2 * device->bridge_capacity : 4;
-        kiln_bridge_stream *grown = realloc(device->bridge_streams, (size_t)capacity * sizeof *grown);
+        kiln_bridge_stream *grown =
+            realloc(device->bridge_streams, (size_t)capacity * sizeof *grown);
         if (grown) {
             device->bridge_streams = grown;
             device->bridge_capacity = capacity;
@@ -347,7 +353,8 @@ static void bridge_room_give(kiln_device *device)
 static kiln_status bridge_cross(void *argument, kiln_status status)
 {
     bridge *crossing = argument;
-    crossing->to->table.gate_complete(crossing->to->native, crossing->gate, status, status == KILN_OK ? NULL : kiln_last_error());
+    crossing->to->table.gate_complete(crossing->to->native, crossing->gate, status,
+                                      status == KILN_OK ? NULL : kiln_last_error());
     bridge_stream_give(crossing->from, crossing->stream, status != KILN_OK);
     free(crossing);
     return KILN_OK;
@@ -379,7 +386,8 @@ static kiln_status wait_across(kiln_stream *stream, kiln_event *event)
     if (!to->table.gate_create || !to->table.gate_complete)
         return lacks(to, "gates, which waiting for another device's event needs");
     if (!from->table.stream_enqueue)
-        return lacks(from, "functions on streams, which waiting for its events from another device needs");
+        return lacks(
+            from, "functions on streams, which waiting for its events from another device needs");
     bridge *crossing = calloc(1, sizeof *crossing);
     if (!crossing)
         return kiln_fail_memory("a wait between two devices");
@@ -397,7 +405,8 @@ static kiln_status wait_across(kiln_stream *stream, kiln_event *event)
     status = to->table.stream_wait_event(to->native, stream->native, gate);
     if (status == KILN_OK)
         status = bridge_start(crossing, event->native);
-    if (status != KILN_OK) { /* the stream may already wait for the gate: fault it rather than leave it waiting */
+    if (status != KILN_OK) { /* the stream may already wait for the gate: fault it rather than leave
+                                it waiting */
         to->table.gate_complete(to->native, gate, status, kiln_last_error());
         free(crossing);
     }
@@ -409,8 +418,8 @@ kiln_status kiln_stream_wait_event(kiln_stream *stream, kiln_event *event)
 {
     kiln_device *device = stream->device;
     if (device->runtime != event->device->runtime)
-        return kiln_fail(KILN_INVALID, "stream of %s and event of %s belong to different runtimes", device->name,
-                         event->device->name);
+        return kiln_fail(KILN_INVALID, "stream of %s and event of %s belong to different runtimes",
+                         device->name, event->device->name);
     if (of_another_process(device) || of_another_process(event->device))
         return KILN_FORKED;
     if (device != event->device)

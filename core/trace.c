@@ -13,7 +13,8 @@ int64_t kiln_now_ns(void)
 
 kiln_status kiln_trace_set(kiln_runtime *runtime, kiln_trace_fn trace, void *context)
 {
-    /* The lock is held while a listener is called, so once we have it the former one is no longer in use. */
+    /* The lock is held while a listener is called, so once we have it the former one is no longer
+     * in use. */
     pthread_rwlock_wrlock(&runtime->trace_lock);
     runtime->trace_context = context;
     atomic_store(&runtime->trace, trace);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store is a list in memory and an append-only file of JSON lines, which are YAML flow mappings and are read as such. Of
- * several records for one key the last counts. */
+/* The store is a list in memory and an append-only file of JSON lines, which are YAML flow mappings
+ * and are read as such. Of several records for one key the last counts. */
 #include "core/tuning.h"
 
 #include <errno.h>
@@ -59,14 +59,16 @@ static bool take_hex(const kiln_yaml_node *node, tuning_record *record)
     return record->descriptor != NULL;
 }
 
-static bool take_parameters(const kiln_yaml_node *node, tuning_record *record, kiln_yaml_error *error)
+static bool take_parameters(const kiln_yaml_node *node, tuning_record *record,
+                            kiln_yaml_error *error)
 {
     if (!node || node->kind != KILN_YAML_MAPPING || node->count > KILN_TUNING_PARAMETERS)
         return false;
     for (size_t i = 0; i < node->count; i++) {
         kiln_parameter *parameter = &record->parameters[record->count++];
         if (strlen(node->keys[i]->text) >= sizeof parameter->name ||
-            !kiln_yaml_integer(node->items[i], "parameter", INT64_MIN, INT64_MAX, false, &parameter->value, error))
+            !kiln_yaml_integer(node->items[i], "parameter", INT64_MIN, INT64_MAX, false,
+                               &parameter->value, error))
             return false;
         snprintf(parameter->name, sizeof parameter->name, "%s", node->keys[i]->text);
     }
@@ -79,12 +81,16 @@ static tuning_record *parse_line(const char *name, const char *text, size_t size
     kiln_yaml_error error;
     if (kiln_yaml_parse(name, text, size, &tree, &error) != KILN_YAML_OK)
         return NULL;
-    const kiln_yaml_node *line = kiln_yaml_root(tree), *measured = kiln_yaml_get(line, "measured_ns");
+    const kiln_yaml_node *line = kiln_yaml_root(tree),
+                         *measured = kiln_yaml_get(line, "measured_ns");
     tuning_record *record = calloc(1, sizeof *record);
-    bool good = record && take_text(line, "operator", record->operator_name, sizeof record->operator_name) &&
+    bool good = record &&
+                take_text(line, "operator", record->operator_name, sizeof record->operator_name) &&
                 take_text(line, "backend", record->backend, sizeof record->backend) &&
-                take_text(line, "fingerprint", record->fingerprint, sizeof record->fingerprint) && measured &&
-                kiln_yaml_integer(measured, "measured_ns", 0, INT64_MAX, false, &record->measured_ns, &error) &&
+                take_text(line, "fingerprint", record->fingerprint, sizeof record->fingerprint) &&
+                measured &&
+                kiln_yaml_integer(measured, "measured_ns", 0, INT64_MAX, false,
+                                  &record->measured_ns, &error) &&
                 take_hex(kiln_yaml_get(line, "descriptor"), record) &&
                 take_parameters(kiln_yaml_get(line, "parameters"), record, &error);
     kiln_yaml_free(tree);
@@ -109,14 +115,16 @@ static void read_file(kiln_runtime *runtime, kiln_tuning *tuning)
             record->next = tuning->records;
             tuning->records = record;
         } else {
-            kiln_runtime_log(runtime, KILN_LOG_WARNING, "%s:%lld: not a tuning record; passed over", tuning->path, (long long)number);
+            kiln_runtime_log(runtime, KILN_LOG_WARNING, "%s:%lld: not a tuning record; passed over",
+                             tuning->path, (long long)number);
         }
     }
     free(line);
     fclose(file);
 }
 
-kiln_status kiln_tuning_open(kiln_runtime *runtime, const char *path, bool use, kiln_tuning **result)
+kiln_status kiln_tuning_open(kiln_runtime *runtime, const char *path, bool use,
+                             kiln_tuning **result)
 {
     kiln_tuning *tuning = calloc(1, sizeof *tuning);
     if (tuning)
@@ -147,26 +155,29 @@ void kiln_tuning_close(kiln_tuning *tuning)
 }
 
 /* With the lock held. */
-static const tuning_record *find(const kiln_tuning *tuning, const char *operator_name, const void *descriptor, size_t size,
-                                 const char *fingerprint, const char *backend)
+static const tuning_record *find(const kiln_tuning *tuning, const char *operator_name,
+                                 const void *descriptor, size_t size, const char *fingerprint,
+                                 const char *backend)
 {
     for (const tuning_record *record = tuning->records; record; record = record->next)
         if (record->size == size && memcmp(record->descriptor, descriptor, size) == 0 &&
-            strcmp(record->operator_name, operator_name) == 0 && strcmp(record->backend, backend) == 0 &&
-            strcmp(record->fingerprint, fingerprint) == 0)
+            strcmp(record->operator_name, operator_name) == 0 &&
+            strcmp(record->backend, backend) == 0 && strcmp(record->fingerprint, fingerprint) == 0)
             return record;
     return NULL;
 }
 
-static int64_t copy_out(kiln_tuning *tuning, const char *operator_name, const void *descriptor, size_t size,
-                        const char *fingerprint, const char *backend, kiln_parameter *parameters, int64_t capacity,
-                        int64_t *measured_ns)
+static int64_t copy_out(kiln_tuning *tuning, const char *operator_name, const void *descriptor,
+                        size_t size, const char *fingerprint, const char *backend,
+                        kiln_parameter *parameters, int64_t capacity, int64_t *measured_ns)
 {
     pthread_rwlock_rdlock(&tuning->lock);
-    const tuning_record *record = find(tuning, operator_name, descriptor, size, fingerprint, backend);
+    const tuning_record *record =
+        find(tuning, operator_name, descriptor, size, fingerprint, backend);
     int64_t count = record ? record->count : -1;
     if (record) {
-        memcpy(parameters, record->parameters, (size_t)(count < capacity ? count : capacity) * sizeof *parameters);
+        memcpy(parameters, record->parameters,
+               (size_t)(count < capacity ? count : capacity) * sizeof *parameters);
         if (measured_ns)
             *measured_ns = record->measured_ns;
     }
@@ -174,22 +185,27 @@ static int64_t copy_out(kiln_tuning *tuning, const char *operator_name, const vo
     return count;
 }
 
-int64_t kiln_tuning_find(kiln_tuning *tuning, const char *operator_name, const void *descriptor, size_t size,
-                         const char *fingerprint, const char *backend, kiln_parameter *parameters, int64_t capacity,
-                         int64_t *measured_ns)
+int64_t kiln_tuning_find(kiln_tuning *tuning, const char *operator_name, const void *descriptor,
+                         size_t size, const char *fingerprint, const char *backend,
+                         kiln_parameter *parameters, int64_t capacity, int64_t *measured_ns)
 {
     if (!tuning->use)
         return 0;
-    int64_t count = copy_out(tuning, operator_name, descriptor, size, fingerprint, backend, parameters, capacity, measured_ns);
+    int64_t count = copy_out(tuning, operator_name, descriptor, size, fingerprint, backend,
+                             parameters, capacity, measured_ns);
     return count < 0 ? 0 : count;
 }
 
 /* The record that the arguments of kiln_tuning_store describe. */
-static kiln_status make_record(const kiln_request *request, kiln_device *device, const char *backend,
-                               const kiln_parameter *parameters, int64_t count, int64_t measured_ns, tuning_record **result)
+static kiln_status make_record(const kiln_request *request, kiln_device *device,
+                               const char *backend, const kiln_parameter *parameters, int64_t count,
+                               int64_t measured_ns, tuning_record **result)
 {
-    if (count < 0 || count > KILN_TUNING_PARAMETERS || measured_ns < 0 || !backend || strlen(backend) >= 32)
-        return kiln_fail(KILN_INVALID, "a tuning record takes 0 to %d parameters, a time that is not negative and a backend's name",
+    if (count < 0 || count > KILN_TUNING_PARAMETERS || measured_ns < 0 || !backend ||
+        strlen(backend) >= 32)
+        return kiln_fail(KILN_INVALID,
+                         "a tuning record takes 0 to %d parameters, a time that is not negative "
+                         "and a backend's name",
                          KILN_TUNING_PARAMETERS);
     tuning_record *record = calloc(1, sizeof *record);
     if (record)
@@ -238,14 +254,17 @@ static kiln_status append_to_file(const kiln_tuning *tuning, const tuning_record
     if (line.failed)
         status = kiln_fail_memory("a tuning record");
     else if (!kiln_line_append(&line, tuning->path))
-        status = kiln_fail(KILN_IO, "the tuning record cannot be written to %s: %s; set tuning.file to a file that can", tuning->path,
-                           strerror(errno));
+        status = kiln_fail(
+            KILN_IO,
+            "the tuning record cannot be written to %s: %s; set tuning.file to a file that can",
+            tuning->path, strerror(errno));
     free(line.text);
     return status;
 }
 
-kiln_status kiln_tuning_store(kiln_runtime *runtime, const char *operator_name, const kiln_op_head *descriptor,
-                              kiln_device *device, const char *backend, const kiln_parameter *parameters, int64_t count,
+kiln_status kiln_tuning_store(kiln_runtime *runtime, const char *operator_name,
+                              const kiln_op_head *descriptor, kiln_device *device,
+                              const char *backend, const kiln_parameter *parameters, int64_t count,
                               int64_t measured_ns)
 {
     kiln_tuning *tuning = runtime->tuning;
@@ -269,18 +288,21 @@ kiln_status kiln_tuning_store(kiln_runtime *runtime, const char *operator_name, 
     return status;
 }
 
-kiln_status kiln_tuning_lookup(kiln_runtime *runtime, const char *operator_name, const kiln_op_head *descriptor,
-                               kiln_device *device, const char *backend, kiln_parameter *parameters, int64_t capacity,
+kiln_status kiln_tuning_lookup(kiln_runtime *runtime, const char *operator_name,
+                               const kiln_op_head *descriptor, kiln_device *device,
+                               const char *backend, kiln_parameter *parameters, int64_t capacity,
                                int64_t *count, int64_t *measured_ns)
 {
     kiln_request request;
     kiln_status status = kiln_request_make(runtime, operator_name, descriptor, NULL, &request);
     if (status != KILN_OK)
         return status;
-    int64_t found = copy_out(runtime->tuning, operator_name, request.descriptor, request.descriptor_size, device->info.fingerprint,
-                             backend, parameters, capacity, measured_ns);
+    int64_t found =
+        copy_out(runtime->tuning, operator_name, request.descriptor, request.descriptor_size,
+                 device->info.fingerprint, backend, parameters, capacity, measured_ns);
     if (found < 0)
-        return kiln_fail(KILN_NOT_FOUND, "no tuning record of %s for this descriptor on %s", backend, device->name);
+        return kiln_fail(KILN_NOT_FOUND, "no tuning record of %s for this descriptor on %s",
+                         backend, device->name);
     *count = found;
     return KILN_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each thread keeps one workspace, which serves all plans that it runs and costs no atomic operation. It is freed when the thread
- * ends. Large workspaces, and those of a run inside of a run, come from the plan's own idle ones. */
+/* Each thread keeps one workspace, which serves all plans that it runs and costs no atomic
+ * operation. It is freed when the thread ends. Large workspaces, and those of a run inside of a
+ * run, come from the plan's own idle ones. */
 #include "core/workspace.h"
 
 #include <stdlib.h>
@@ -14,7 +15,8 @@ typedef struct thread_workspace {
     bool busy;
 } thread_workspace;
 
-/* Few bytes, so that they fit where a library that is loaded late finds its thread-local variables fastest. */
+/* Few bytes, so that they fit where a library that is loaded late finds its thread-local variables
+ * fastest. */
 static _Thread_local __attribute__((tls_model("initial-exec"))) thread_workspace mine;
 
 static pthread_key_t at_thread_end;
@@ -82,8 +84,8 @@ void kiln_workspace_give(kiln_plan *plan, void *workspace)
     }
     for (int i = 0; i < KILN_PLAN_WORKSPACES; i++) {
         void *expected = NULL;
-        if (atomic_compare_exchange_strong_explicit(&plan->workspaces[i], &expected, workspace, memory_order_release,
-                                                    memory_order_relaxed))
+        if (atomic_compare_exchange_strong_explicit(&plan->workspaces[i], &expected, workspace,
+                                                    memory_order_release, memory_order_relaxed))
             return;
     }
     free(workspace);

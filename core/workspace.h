@@ -5,8 +5,9 @@
 
 #include "core/plan.h"
 
-/* A workspace of the plan's size, aligned to 64 bytes, for the calling thread until it is given back; NULL when memory is
- * exhausted. Allocates only when neither the thread nor the plan has an idle one. */
+/* A workspace of the plan's size, aligned to 64 bytes, for the calling thread until it is given
+ * back; NULL when memory is exhausted. Allocates only when neither the thread nor the plan has an
+ * idle one. */
 void *kiln_workspace_take(kiln_plan *plan);
 void kiln_workspace_give(kiln_plan *plan, void *workspace);
 

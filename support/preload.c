@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Static builds only: makes known, before main, the plugins that libtool's -dlpreopen linked into this program. */
+/* Static builds only: makes known, before main, the plugins that libtool's -dlpreopen linked into
+ * this program. */
 #include <ltdl.h>
 #include <string.h>
 
@@ -7,7 +8,8 @@
 
 #define ENTRY_SUFFIX "_LTX_" KILN_PLUGIN_SYMBOL
 
-/* libtool writes this table, of all symbols of the preopened modules, for every program with -dlpreopen. */
+/* libtool writes this table, of all symbols of the preopened modules, for every program with
+ * -dlpreopen. */
 extern const lt_dlsymlist lt__PROGRAM__LTX_preloaded_symbols[];
 
 void kiln_preload(void);
@@ -18,7 +20,8 @@ __attribute__((constructor)) void kiln_preload(void)
         const char *suffix = strstr(symbol->name, ENTRY_SUFFIX);
         char name[32];
         kiln_plugin_entry_fn entry;
-        if (!suffix || suffix[sizeof ENTRY_SUFFIX - 1] || suffix - symbol->name >= (ptrdiff_t)sizeof name)
+        if (!suffix || suffix[sizeof ENTRY_SUFFIX - 1] ||
+            suffix - symbol->name >= (ptrdiff_t)sizeof name)
             continue;
         memcpy(name, symbol->name, (size_t)(suffix - symbol->name));
         name[suffix - symbol->name] = '\0';

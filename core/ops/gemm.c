@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kiln.gemm/1: its canonical descriptor, and the checks on a run's tensors. */
+/* kiln.gemm/1: its canonical descriptor. */
 #include "kiln/gemm.h"
 
 #include <stdio.h>
 
-#include "core/ops/operator.h"
+#include "core/ops/gemm.h"
 
-static const uint32_t known_flags = KILN_GEMM_TRANSPOSE_A | KILN_GEMM_TRANSPOSE_B | KILN_GEMM_PACKED_A | KILN_GEMM_PACKED_B |
-                                    KILN_GEMM_DYNAMIC_M | KILN_GEMM_DYNAMIC_N | KILN_GEMM_DYNAMIC_K |
+static const uint32_t known_flags = KILN_GEMM_TRANSPOSE_A | KILN_GEMM_TRANSPOSE_B |
+                                    KILN_GEMM_PACKED_A | KILN_GEMM_PACKED_B | KILN_GEMM_DYNAMIC_M |
+                                    KILN_GEMM_DYNAMIC_N | KILN_GEMM_DYNAMIC_K |
                                     KILN_GEMM_DYNAMIC_BATCH | KILN_GEMM_SATURATE;
-
-static const char *const slot_names[KILN_GEMM_SLOTS] = {
-    "A",          "B",          "C",          "D",          "epilogue[0]", "epilogue[1]", "epilogue[2]",
-    "epilogue[3]", "epilogue[4]", "epilogue[5]", "epilogue[6]", "epilogue[7]", "groups",      "D scale",
-};
 
 static kiln_status check_dimension(const char *name, int64_t value)
 {
-    return value >= 0 ? KILN_OK : kiln_fail(KILN_INVALID, "gemm: %s is %lld; it must not be negative", name, (long long)value);
+    return value >= 0 ? KILN_OK
+                      : kiln_fail(KILN_INVALID, "gemm: %s is %lld; it must not be negative", name,
+                                  (long long)value);
 }
 
 static kiln_status check_type(const char *name, uint32_t type, bool optional)
@@ -32,7 +30,8 @@ static kiln_status canonical_alignment(const char *name, uint32_t *alignment, ui
 {
     uint32_t element = (uint32_t)(kiln_type_bits(type) + 7) / 8;
     if (*alignment & (*alignment - 1))
-        return kiln_fail(KILN_INVALID, "gemm: %s is %u; an alignment is a power of two, or 0", name, *alignment);
+        return kiln_fail(KILN_INVALID, "gemm: %s is %u; an alignment is a power of two, or 0", name,
+                         *alignment);
     if (*alignment == element)
         *alignment = 0;
     return KILN_OK;
@@ -40,46 +39,58 @@ static kiln_status canonical_alignment(const char *name, uint32_t *alignment, ui
 
 static bool takes_operand(uint32_t kind)
 {
-    return kind == KILN_EPILOGUE_BIAS || kind == KILN_EPILOGUE_RESIDUAL || kind == KILN_EPILOGUE_MULTIPLY ||
-           kind == KILN_EPILOGUE_BIAS_GRADIENT;
+    return kind == KILN_EPILOGUE_BIAS || kind == KILN_EPILOGUE_RESIDUAL ||
+           kind == KILN_EPILOGUE_MULTIPLY || kind == KILN_EPILOGUE_BIAS_GRADIENT;
 }
 
 static kiln_status canonical_epilogue(kiln_epilogue *epilogue, uint32_t index)
 {
     if (epilogue->kind == KILN_EPILOGUE_NONE || epilogue->kind > KILN_EPILOGUE_BIAS_GRADIENT)
-        return kiln_fail(epilogue->kind ? KILN_UNSUPPORTED : KILN_INVALID, "gemm: epilogue %u has kind %u, which is not known", index,
+        return kiln_fail(epilogue->kind ? KILN_UNSUPPORTED : KILN_INVALID,
+                         "gemm: epilogue %u has kind %u, which is not known", index,
                          epilogue->kind);
-    bool matrix = epilogue->kind == KILN_EPILOGUE_RESIDUAL || epilogue->kind == KILN_EPILOGUE_MULTIPLY;
+    bool matrix =
+        epilogue->kind == KILN_EPILOGUE_RESIDUAL || epilogue->kind == KILN_EPILOGUE_MULTIPLY;
     if (epilogue->operand > KILN_OPERAND_MATRIX)
-        return kiln_fail(KILN_UNSUPPORTED, "gemm: epilogue %u has operand shape %u, which is not known", index, epilogue->operand);
+        return kiln_fail(KILN_UNSUPPORTED,
+                         "gemm: epilogue %u has operand shape %u, which is not known", index,
+                         epilogue->operand);
     if (matrix && epilogue->operand == KILN_OPERAND_NONE)
         epilogue->operand = KILN_OPERAND_MATRIX;
     if (takes_operand(epilogue->kind) && epilogue->operand == KILN_OPERAND_NONE)
         epilogue->operand = KILN_OPERAND_ROW;
-    bool vector = epilogue->operand >= KILN_OPERAND_SCALAR && epilogue->operand <= KILN_OPERAND_COLUMN;
+    bool vector =
+        epilogue->operand >= KILN_OPERAND_SCALAR && epilogue->operand <= KILN_OPERAND_COLUMN;
     bool fits = epilogue->operand == KILN_OPERAND_NONE ? true
                 : matrix                               ? epilogue->operand == KILN_OPERAND_MATRIX
                 : epilogue->kind == KILN_EPILOGUE_SCALE || takes_operand(epilogue->kind) ? vector
                                                                                          : false;
     if (!fits)
-        return kiln_fail(KILN_INVALID, "gemm: epilogue %u of kind %u cannot take an operand of shape %u", index, epilogue->kind,
-                         epilogue->operand);
+        return kiln_fail(KILN_INVALID,
+                         "gemm: epilogue %u of kind %u cannot take an operand of shape %u", index,
+                         epilogue->kind, epilogue->operand);
     if (epilogue->operand != KILN_OPERAND_NONE) {
         kiln_status status = check_type("the type of an epilogue's operand", epilogue->type, false);
         if (status == KILN_OK)
-            status = canonical_alignment("the alignment of an epilogue's operand", &epilogue->alignment, epilogue->type);
+            status = canonical_alignment("the alignment of an epilogue's operand",
+                                         &epilogue->alignment, epilogue->type);
         if (status != KILN_OK)
             return status;
     } else if (epilogue->type || epilogue->alignment) {
-        return kiln_fail(KILN_INVALID, "gemm: epilogue %u has no operand, but a type or alignment of one", index);
+        return kiln_fail(KILN_INVALID,
+                         "gemm: epilogue %u has no operand, but a type or alignment of one", index);
     }
-    bool constants = epilogue->kind == KILN_EPILOGUE_CLIP ||
-                     (epilogue->kind == KILN_EPILOGUE_SCALE && epilogue->operand == KILN_OPERAND_NONE);
+    bool constants =
+        epilogue->kind == KILN_EPILOGUE_CLIP ||
+        (epilogue->kind == KILN_EPILOGUE_SCALE && epilogue->operand == KILN_OPERAND_NONE);
     if (!constants && (epilogue->p0 != 0 || epilogue->p1 != 0))
-        return kiln_fail(KILN_INVALID, "gemm: epilogue %u of kind %u takes no constants", index, epilogue->kind);
+        return kiln_fail(KILN_INVALID, "gemm: epilogue %u of kind %u takes no constants", index,
+                         epilogue->kind);
     if (epilogue->kind == KILN_EPILOGUE_CLIP && !(epilogue->p0 <= epilogue->p1))
-        return kiln_fail(KILN_INVALID, "gemm: epilogue %u clips to [%g, %g]; the lower limit must not be above the upper", index,
-                         epilogue->p0, epilogue->p1);
+        return kiln_fail(
+            KILN_INVALID,
+            "gemm: epilogue %u clips to [%g, %g]; the lower limit must not be above the upper",
+            index, epilogue->p0, epilogue->p1);
     return KILN_OK;
 }
 
@@ -87,12 +98,13 @@ static kiln_status canonical_epilogues(kiln_gemm_desc *desc)
 {
     static const kiln_epilogue absent;
     if (desc->epilogue_count > KILN_GEMM_MAX_EPILOGUES)
-        return kiln_fail(KILN_INVALID, "gemm: %u epilogues; at most %d are possible", desc->epilogue_count,
-                         KILN_GEMM_MAX_EPILOGUES);
+        return kiln_fail(KILN_INVALID, "gemm: %u epilogues; at most %d are possible",
+                         desc->epilogue_count, KILN_GEMM_MAX_EPILOGUES);
     for (uint32_t i = 0; i < KILN_GEMM_MAX_EPILOGUES; i++) {
         if (i >= desc->epilogue_count) {
             if (memcmp(&desc->epilogues[i], &absent, sizeof absent) != 0)
-                return kiln_fail(KILN_INVALID, "gemm: epilogue %u is set, but epilogue_count is %u", i, desc->epilogue_count);
+                return kiln_fail(KILN_INVALID, "gemm: epilogue %u is set, but epilogue_count is %u",
+                                 i, desc->epilogue_count);
             continue;
         }
         kiln_status status = canonical_epilogue(&desc->epilogues[i], i);
@@ -107,29 +119,37 @@ static kiln_status gemm_canonicalise(void *descriptor)
     kiln_gemm_desc *desc = descriptor;
     kiln_status status;
     if (desc->head.flags & ~known_flags)
-        return kiln_fail(KILN_UNSUPPORTED, "gemm: flags %#x are not known to this version", desc->head.flags & ~known_flags);
+        return kiln_fail(KILN_UNSUPPORTED, "gemm: flags %#x are not known to this version",
+                         desc->head.flags & ~known_flags);
     if (desc->batch == 0)
         desc->batch = 1;
-    if ((status = check_dimension("m", desc->m)) != KILN_OK || (status = check_dimension("n", desc->n)) != KILN_OK ||
-        (status = check_dimension("k", desc->k)) != KILN_OK || (status = check_dimension("batch", desc->batch)) != KILN_OK ||
+    if ((status = check_dimension("m", desc->m)) != KILN_OK ||
+        (status = check_dimension("n", desc->n)) != KILN_OK ||
+        (status = check_dimension("k", desc->k)) != KILN_OK ||
+        (status = check_dimension("batch", desc->batch)) != KILN_OK ||
         (status = check_type("a_type", desc->a_type, false)) != KILN_OK ||
         (status = check_type("b_type", desc->b_type, false)) != KILN_OK ||
         (status = check_type("c_type", desc->c_type, true)) != KILN_OK ||
         (status = check_type("d_type", desc->d_type, false)) != KILN_OK ||
         (status = check_type("accumulator", desc->accumulator, true)) != KILN_OK ||
-        (status = canonical_alignment("a_alignment", &desc->a_alignment, desc->a_type)) != KILN_OK ||
-        (status = canonical_alignment("b_alignment", &desc->b_alignment, desc->b_type)) != KILN_OK ||
-        (status = canonical_alignment("c_alignment", &desc->c_alignment, desc->c_type)) != KILN_OK ||
+        (status = canonical_alignment("a_alignment", &desc->a_alignment, desc->a_type)) !=
+            KILN_OK ||
+        (status = canonical_alignment("b_alignment", &desc->b_alignment, desc->b_type)) !=
+            KILN_OK ||
+        (status = canonical_alignment("c_alignment", &desc->c_alignment, desc->c_type)) !=
+            KILN_OK ||
         (status = canonical_alignment("d_alignment", &desc->d_alignment, desc->d_type)) != KILN_OK)
         return status;
     if (desc->precision > KILN_PRECISION_AUTO || desc->grouping > KILN_GROUPING_K)
-        return kiln_fail(KILN_UNSUPPORTED, "gemm: precision %u or grouping %u is not known to this version", desc->precision,
-                         desc->grouping);
+        return kiln_fail(KILN_UNSUPPORTED,
+                         "gemm: precision %u or grouping %u is not known to this version",
+                         desc->precision, desc->grouping);
     if (!(desc->max_rel_error >= 0))
-        return kiln_fail(KILN_INVALID, "gemm: max_rel_error is %g; it must not be negative", desc->max_rel_error);
+        return kiln_fail(KILN_INVALID, "gemm: max_rel_error is %g; it must not be negative",
+                         desc->max_rel_error);
     if (desc->groups < 0 || (desc->groups > 0) != (desc->grouping != KILN_GROUPING_NONE))
-        return kiln_fail(KILN_INVALID, "gemm: grouping %u with %lld groups; give both or neither", desc->grouping,
-                         (long long)desc->groups);
+        return kiln_fail(KILN_INVALID, "gemm: grouping %u with %lld groups; give both or neither",
+                         desc->grouping, (long long)desc->groups);
     return canonical_epilogues(desc);
 }
 
@@ -151,420 +171,19 @@ static uint64_t gemm_outputs(const void *descriptor)
     return outputs;
 }
 
-/* ---- Checks on a run: the common path is a few compares; sentences are made out of line. ---- */
-
-static __attribute__((cold, noinline)) kiln_status wrong_shape(uint32_t slot, const kiln_tensor *tensor, int64_t rows,
-                                                               int64_t columns)
-{
-    uint32_t last = tensor->rank ? tensor->rank - 1 : 0;
-    return kiln_fail(KILN_INVALID, "gemm: %s has shape […, %lld, %lld] of rank %u; it must be [%lld, %lld], with the batch before it",
-                     slot_names[slot], (long long)tensor->shape[last ? last - 1 : 0], (long long)tensor->shape[last], tensor->rank,
-                     (long long)rows, (long long)columns);
-}
-
-static __attribute__((cold, noinline)) kiln_status wrong_type(uint32_t slot, const kiln_tensor *tensor, uint32_t type)
-{
-    return kiln_fail(KILN_INVALID, "gemm: %s has type %s; the plan was made for %s", slot_names[slot],
-                     kiln_type_name(tensor->type), kiln_type_name(type));
-}
-
-static __attribute__((cold, noinline)) kiln_status wrong_place(uint32_t slot, const kiln_tensor *tensor, kiln_device *home)
-{
-    kiln_device *device = kiln_tensor_device(home->runtime, tensor);
-    if (device == home)
-        return kiln_fail(KILN_INVALID, "gemm: %s has neither a buffer nor an address", slot_names[slot]);
-    return kiln_fail(KILN_INVALID, "gemm: %s lives on %s, but the plan was made for %s; copy it there with kiln_copy",
-                     slot_names[slot], device->name, home->name);
-}
-
-static __attribute__((cold, noinline)) kiln_status wrong_stride(uint32_t slot, const kiln_tensor *tensor)
-{
-    int64_t begin, end;
-    kiln_status status = kiln_tensor_extent(tensor, slot_names[slot], &begin, &end);
-    if (status != KILN_OK)
-        return status;
-    uint32_t last = tensor->rank - 1;
-    return kiln_fail(KILN_INVALID,
-                     "gemm: %s has column stride %lld and row stride %lld for rows of %lld; the column stride must be 1 and the row "
-                     "stride at least the row",
-                     slot_names[slot], (long long)tensor->strides[last], (long long)tensor->strides[last ? last - 1 : 0],
-                     (long long)tensor->shape[last]);
-}
-
-static __attribute__((cold, noinline)) kiln_status wrong_alignment(uint32_t slot, uint32_t alignment)
-{
-    return kiln_fail(KILN_INVALID, "gemm: address or strides of %s are not multiples of %u bytes, which the descriptor promises",
-                     slot_names[slot], alignment);
-}
-
-/* End of a rank-2 or rank-3 tensor in bytes from its start, for what passed the stride check; -1 on overflow. */
-static inline int64_t end_of(const kiln_tensor *tensor)
-{
-    int64_t end = 0, span;
-    bool overflow = false;
-    for (uint32_t i = 0; i < tensor->rank; i++) {
-        overflow |= __builtin_mul_overflow(tensor->shape[i] - 1, tensor->strides[i], &span);
-        overflow |= __builtin_add_overflow(end, span, &end);
-    }
-    overflow |= __builtin_mul_overflow(end + 1, (int64_t)kiln_type_bits(tensor->type), &end);
-    return overflow || end > INT64_MAX - 8 - tensor->byte_offset ? -1 : (end + 7) / 8;
-}
-
-/* Where a tensor begins: an address for host memory, an offset for device memory. */
-static inline uint64_t start_of(const kiln_tensor *tensor)
-{
-    if (!tensor->buffer)
-        return (uint64_t)(uintptr_t)tensor->data + (uint64_t)tensor->byte_offset;
-    return (uint64_t)(uintptr_t)tensor->buffer->host + (uint64_t)tensor->byte_offset;
-}
-
-typedef struct extent {
-    const kiln_buffer *owner; /* device memory: offsets of different buffers are not comparable */
-    uint64_t begin, end;
-} extent;
-
-static inline bool is_inside(const kiln_tensor *tensor, int64_t bytes)
-{
-    return !tensor->buffer || (tensor->byte_offset >= 0 && bytes <= tensor->buffer->bytes - tensor->byte_offset);
-}
-
-static inline bool honours(const kiln_tensor *tensor, uint32_t alignment)
-{
-    uint64_t bits = start_of(tensor);
-    if (tensor->buffer && !tensor->buffer->host)
-        bits = (uint64_t)tensor->byte_offset;
-    for (uint32_t i = 0; i + 1 < tensor->rank; i++)
-        bits |= (uint64_t)tensor->strides[i] * (uint64_t)kiln_type_bits(tensor->type) / 8;
-    return (bits & (alignment - 1)) == 0;
-}
-
-/* A matrix in `slot`, `rows` × `columns` as stored, with the given batch. */
-static inline kiln_status check_matrix(uint32_t slot, const kiln_tensor *tensor, uint32_t type, uint32_t alignment,
-                                       kiln_device *home, int64_t batch, int64_t rows, int64_t columns, bool shared,
-                                       extent *range)
-{
-    if (tensor->type != type)
-        return wrong_type(slot, tensor, type);
-    if (tensor->rank != 2 && tensor->rank != 3)
-        return wrong_shape(slot, tensor, rows, columns);
-    uint32_t last = tensor->rank - 1;
-    if (tensor->shape[last] != columns || tensor->shape[last - 1] != rows ||
-        (tensor->rank == 3 ? tensor->shape[0] != batch : batch != 1 && !shared))
-        return wrong_shape(slot, tensor, rows, columns);
-    if (kiln_tensor_device(home->runtime, tensor) != home || (!tensor->buffer && !tensor->data))
-        return wrong_place(slot, tensor, home);
-    if (tensor->layout != KILN_LAYOUT_STRIDED || tensor->flags || tensor->reserved[0] || tensor->reserved[1])
-        return kiln_fail(KILN_UNSUPPORTED, "gemm: %s has a layout, flags or reserved fields that the plan does not take",
-                         slot_names[slot]);
-    int64_t bytes = end_of(tensor);
-    if (tensor->strides[last] != 1 || (tensor->strides[last - 1] < columns && rows > 1) || tensor->strides[last - 1] < 0 ||
-        (tensor->rank == 3 && tensor->strides[0] < 0) || bytes < 0 || !is_inside(tensor, bytes))
-        return wrong_stride(slot, tensor);
-    if (alignment && !honours(tensor, alignment))
-        return wrong_alignment(slot, alignment);
-    range->owner = tensor->buffer && !tensor->buffer->host ? tensor->buffer : NULL;
-    range->begin = start_of(tensor);
-    range->end = range->begin + (uint64_t)bytes;
-    return KILN_OK;
-}
-
-static kiln_status check_vector(uint32_t slot, const kiln_tensor *tensor, const kiln_epilogue *epilogue, kiln_device *home,
-                                int64_t count, extent *range)
-{
-    if (tensor->type != epilogue->type)
-        return wrong_type(slot, tensor, epilogue->type);
-    if (tensor->rank != 1 || tensor->shape[0] != count)
-        return kiln_fail(KILN_INVALID, "gemm: %s must be a vector of %lld elements; it has rank %u and first dimension %lld",
-                         slot_names[slot], (long long)count, tensor->rank, (long long)tensor->shape[0]);
-    if (kiln_tensor_device(home->runtime, tensor) != home || (!tensor->buffer && !tensor->data))
-        return wrong_place(slot, tensor, home);
-    int64_t bytes = end_of(tensor);
-    if (tensor->layout != KILN_LAYOUT_STRIDED || tensor->flags || tensor->reserved[0] || tensor->reserved[1] ||
-        (count > 1 && tensor->strides[0] != 1) || bytes < 0 || !is_inside(tensor, bytes))
-        return kiln_fail(KILN_INVALID, "gemm: %s must be contiguous, with no flags, and inside of its buffer", slot_names[slot]);
-    if (epilogue->alignment && !honours(tensor, epilogue->alignment))
-        return wrong_alignment(slot, epilogue->alignment);
-    range->owner = tensor->buffer && !tensor->buffer->host ? tensor->buffer : NULL;
-    range->begin = start_of(tensor);
-    range->end = range->begin + (uint64_t)bytes;
-    return KILN_OK;
-}
-
-/* A packed operand's blob is its backend's to verify; here only what every blob has in common. */
-static kiln_status check_blob(uint32_t slot, const kiln_tensor *tensor, uint32_t type, kiln_device *home, extent *range)
-{
-    if (tensor->type != type)
-        return wrong_type(slot, tensor, type);
-    if (tensor->layout != KILN_LAYOUT_PACKED)
-        return kiln_fail(KILN_INVALID, "gemm: %s is not packed, but the plan takes it packed; see kiln_plan_pack",
-                         slot_names[slot]);
-    if (kiln_tensor_device(home->runtime, tensor) != home || (!tensor->buffer && !tensor->data))
-        return wrong_place(slot, tensor, home);
-    if (tensor->byte_offset < 0 ||
-        (tensor->buffer && tensor->buffer->bytes - tensor->byte_offset < (int64_t)sizeof(kiln_pack_header)))
-        return kiln_fail(KILN_INVALID, "gemm: the packed %s has no room for its header", slot_names[slot]);
-    *range = (extent){0};
-    return KILN_OK;
-}
-
-static inline bool overlaps(const extent *a, const extent *b)
-{
-    return a->owner == b->owner && a->begin < b->end && b->begin < a->end;
-}
-
-static bool same_view(const kiln_tensor *a, const kiln_tensor *b)
-{
-    uint32_t rank = a->rank;
-    bool same = start_of(a) == start_of(b) && a->type == b->type && rank == b->rank;
-    for (uint32_t i = 0; same && i < rank; i++)
-        same = a->strides[i] == b->strides[i] || a->shape[i] == 1;
-    return same;
-}
-
-static __attribute__((cold, noinline)) kiln_status overlap(uint32_t slot)
-{
-    return kiln_fail(KILN_INVALID, "gemm: D overlaps %s; write to other memory (only C may be D, as the same view)", slot_names[slot]);
-}
-
-static kiln_status check_epilogues(const kiln_gemm_desc *desc, kiln_device *home, const kiln_args_head *head, int64_t batch,
-                                   int64_t m, int64_t n, const extent *d)
-{
-    for (uint32_t i = 0; i < desc->epilogue_count; i++) {
-        const kiln_epilogue *epilogue = &desc->epilogues[i];
-        uint32_t slot = KILN_GEMM_OPERAND + i;
-        if (epilogue->operand == KILN_OPERAND_NONE)
-            continue;
-        if (slot >= head->tensor_count)
-            return kiln_fail(KILN_INVALID, "gemm: %u tensors were given, but epilogue %u needs its operand in slot %u",
-                             head->tensor_count, i, slot);
-        const kiln_tensor *tensor = &head->tensors[slot];
-        int64_t count = epilogue->operand == KILN_OPERAND_ROW ? n : epilogue->operand == KILN_OPERAND_COLUMN ? m : 1;
-        extent range;
-        kiln_status status =
-            epilogue->operand == KILN_OPERAND_MATRIX
-                ? check_matrix(slot, tensor, epilogue->type, epilogue->alignment, home, batch, m, n, true, &range)
-                : check_vector(slot, tensor, epilogue, home, count, &range);
-        if (status != KILN_OK)
-            return status;
-        if (overlaps(d, &range))
-            return overlap(slot);
-    }
-    return KILN_OK;
-}
-
-static kiln_status check_factors(const kiln_gemm_desc *desc, const kiln_args_head *head)
-{
-    if (head->struct_size < sizeof(kiln_gemm_args))
-        return kiln_fail(KILN_INVALID, "gemm: the arguments' struct_size is %u; it must be at least %zu", head->struct_size,
-                         sizeof(kiln_gemm_args));
-    if (head->tensor_count <= KILN_GEMM_D || head->tensor_count > KILN_GEMM_SLOTS || !head->tensors)
-        return kiln_fail(KILN_INVALID, "gemm: %u tensors were given; 4 to %d are needed, in the order of KILN_GEMM_A and so on",
-                         head->tensor_count, KILN_GEMM_SLOTS);
-    const unsigned char *beyond = (const unsigned char *)head + sizeof(kiln_gemm_args);
-    for (uint32_t i = 0; i < head->struct_size - sizeof(kiln_gemm_args); i++)
-        if (beyond[i])
-            return kiln_fail(KILN_UNSUPPORTED, "gemm: the arguments hold fields that this version does not know");
-    if (((const kiln_gemm_args *)head)->beta != 0 && desc->c_type == KILN_TYPE_NONE)
-        return kiln_fail(KILN_INVALID, "gemm: beta is %g, but the plan has no C (c_type is none)",
-                         ((const kiln_gemm_args *)head)->beta);
-    return KILN_OK;
-}
-
-/* ---- The common case at a few nanoseconds: plain matrices in host memory, so small that no product can overflow. ---- */
-
-/* What is known of such a matrix before the run. */
-typedef struct plain_expectation {
-    uint64_t type_and_rank; /* as the two fields lie in the tensor */
-    uint64_t size;
-    uint64_t misaligned; /* address bits that must be zero */
-} plain_expectation;
-
-typedef struct gemm_prepared {
-    bool possible;
-    plain_expectation a, b, d;
-} gemm_prepared;
-
-enum { PLAIN_BITS = 28 }; /* sizes up to 2^28, strides up to 2^29 */
-
-static plain_expectation expect_plain(uint32_t type, uint32_t alignment)
-{
-    plain_expectation expected = {.size = (uint64_t)kiln_type_bits(type) / 8, .misaligned = alignment ? alignment - 1 : 0};
-    uint32_t fields[2] = {type, 2};
-    memcpy(&expected.type_and_rank, fields, sizeof fields);
-    return expected;
-}
-
-_Static_assert(offsetof(kiln_tensor, rank) == offsetof(kiln_tensor, type) + 4, "type and rank are read as one word");
-_Static_assert(offsetof(kiln_tensor, flags) == offsetof(kiln_tensor, layout) + 4, "layout and flags are read as one word");
-_Static_assert(sizeof(gemm_prepared) <= KILN_OPERATOR_PREPARED, "what is prepared must fit the plan");
-
-static void gemm_prepare(const void *descriptor, kiln_device *home, void *memory)
-{
-    const kiln_gemm_desc *desc = descriptor;
-    gemm_prepared *prepared = memory;
-    prepared->a = expect_plain(desc->a_type, desc->a_alignment);
-    prepared->b = expect_plain(desc->b_type, desc->b_alignment);
-    prepared->d = expect_plain(desc->d_type, desc->d_alignment);
-    prepared->possible = kiln_device_is_host(home) && desc->batch == 1 && desc->epilogue_count == 0 && prepared->a.size &&
-                         prepared->b.size && prepared->d.size &&
-                         !(desc->head.flags & (KILN_GEMM_PACKED_A | KILN_GEMM_PACKED_B));
-}
-
-/* The bits that are not as they must be; 0 when the tensor is such a matrix and as expected. A value that must be less than
- * a power of two and not negative is shifted down by it: what remains is wrong. */
-static inline uint64_t not_plain(const kiln_tensor *tensor, const plain_expectation *expected, int64_t rows, int64_t columns,
-                                 uint64_t *begin, uint64_t *end)
-{
-    uint64_t type_and_rank, layout_and_flags, stride = (uint64_t)tensor->strides[0] * expected->size;
-    memcpy(&type_and_rank, &tensor->type, sizeof type_and_rank);
-    memcpy(&layout_and_flags, &tensor->layout, sizeof layout_and_flags);
-    uint64_t address = (uint64_t)(uintptr_t)tensor->data;
-    *begin = address + (uint64_t)tensor->byte_offset;
-    *end = *begin + (uint64_t)rows * stride; /* with the gap behind the last row: an overlap is looked at closely anyway */
-    return (type_and_rank ^ expected->type_and_rank) | layout_and_flags | tensor->reserved[0] | tensor->reserved[1] |
-           (uint64_t)(uintptr_t)tensor->buffer | (uint64_t)(tensor->shape[0] ^ rows) | (uint64_t)(tensor->shape[1] ^ columns) |
-           (uint64_t)(tensor->strides[1] ^ 1) | ((*begin | stride) & expected->misaligned) |
-           ((uint64_t)(tensor->strides[0] - columns) >> PLAIN_BITS) | (((uint64_t)tensor->byte_offset | (address - 1)) >> 62);
-}
-
-static inline bool fits(int64_t actual, int64_t planned, uint32_t dynamic)
-{
-    return dynamic ? actual <= planned : actual == planned;
-}
-
-static inline bool is_plain_run(const kiln_gemm_desc *desc, const gemm_prepared *prepared, const kiln_args_head *head)
-{
-    if (!prepared->possible || head->struct_size != sizeof(kiln_gemm_args) || head->tensor_count - 4 > KILN_GEMM_SLOTS - 4 ||
-        !head->tensors || ((const kiln_gemm_args *)head)->beta != 0)
-        return false;
-    const uint32_t flags = desc->head.flags;
-    const kiln_tensor *a = &head->tensors[KILN_GEMM_A], *b = &head->tensors[KILN_GEMM_B], *d = &head->tensors[KILN_GEMM_D];
-    bool transpose_a = flags & KILN_GEMM_TRANSPOSE_A, transpose_b = flags & KILN_GEMM_TRANSPOSE_B;
-    int64_t m = d->shape[0], n = d->shape[1], k = a->shape[!transpose_a];
-    if (!fits(m, desc->m, flags & KILN_GEMM_DYNAMIC_M) || !fits(n, desc->n, flags & KILN_GEMM_DYNAMIC_N) ||
-        !fits(k, desc->k, flags & KILN_GEMM_DYNAMIC_K))
-        return false;
-    /* One branch per matrix: a single one at the end would keep everything in registers until then, of which there are not
-     * enough. */
-    uint64_t a_begin, a_end, b_begin, b_end, d_begin, d_end;
-    if ((uint64_t)((m - 1) | (n - 1) | (k - 1)) >> PLAIN_BITS || not_plain(d, &prepared->d, m, n, &d_begin, &d_end))
-        return false;
-    if (not_plain(a, &prepared->a, transpose_a ? k : m, transpose_a ? m : k, &a_begin, &a_end) ||
-        (d_begin < a_end && a_begin < d_end))
-        return false;
-    if (not_plain(b, &prepared->b, transpose_b ? n : k, transpose_b ? k : n, &b_begin, &b_end) ||
-        (d_begin < b_end && b_begin < d_end))
-        return false;
-    return true;
-}
-
-static __attribute__((cold, noinline)) kiln_status wrong_dimensions(const kiln_gemm_desc *desc, int64_t batch, int64_t m, int64_t n,
-                                                                    int64_t k)
-{
-    return kiln_fail(KILN_INVALID,
-                     "gemm: the tensors give m=%lld n=%lld k=%lld batch=%lld; the plan was made for m=%lld n=%lld k=%lld batch=%lld "
-                     "(maxima where dynamic)",
-                     (long long)m, (long long)n, (long long)k, (long long)batch, (long long)desc->m, (long long)desc->n,
-                     (long long)desc->k, (long long)desc->batch);
-}
-
-static __attribute__((noinline)) kiln_status check_closely(const kiln_gemm_desc *desc, kiln_device *home, const kiln_args_head *head, bool *empty)
-{
-    const uint32_t flags = desc->head.flags;
-    kiln_status status = check_factors(desc, head);
-    if (status != KILN_OK)
-        return status;
-    const kiln_tensor *a = &head->tensors[KILN_GEMM_A], *b = &head->tensors[KILN_GEMM_B], *d = &head->tensors[KILN_GEMM_D];
-    bool transpose_a = flags & KILN_GEMM_TRANSPOSE_A, transpose_b = flags & KILN_GEMM_TRANSPOSE_B;
-    if (d->rank != 2 && d->rank != 3)
-        return wrong_shape(KILN_GEMM_D, d, desc->m, desc->n);
-    if (a->rank != 2 && a->rank != 3)
-        return wrong_shape(KILN_GEMM_A, a, transpose_a ? desc->k : desc->m, transpose_a ? desc->m : desc->k);
-    int64_t batch = d->rank == 3 ? d->shape[0] : 1, m = d->shape[d->rank - 2], n = d->shape[d->rank - 1];
-    int64_t k = a->shape[transpose_a ? a->rank - 2 : a->rank - 1];
-    if (!fits(m, desc->m, flags & KILN_GEMM_DYNAMIC_M) || !fits(n, desc->n, flags & KILN_GEMM_DYNAMIC_N) ||
-        !fits(k, desc->k, flags & KILN_GEMM_DYNAMIC_K) ||
-        !fits(batch, desc->batch, flags & KILN_GEMM_DYNAMIC_BATCH) || (m | n | k | batch) < 0)
-        return wrong_dimensions(desc, batch, m, n, k);
-    *empty = m == 0 || n == 0 || batch == 0;
-    if (*empty)
-        return KILN_OK;
-    extent a_range, b_range, c_range, d_range;
-    status = check_matrix(KILN_GEMM_D, d, desc->d_type, desc->d_alignment, home, batch, m, n, false, &d_range);
-    if (status != KILN_OK)
-        return status;
-    if (batch > 1 && d->strides[0] < (m - 1) * d->strides[1] + n)
-        return kiln_fail(KILN_INVALID, "gemm: the batch stride of D is %lld, so that its matrices overlap", (long long)d->strides[0]);
-    if (k > 0) {
-        if (flags & KILN_GEMM_PACKED_A)
-            status = check_blob(KILN_GEMM_A, a, desc->a_type, home, &a_range);
-        else
-            status = check_matrix(KILN_GEMM_A, a, desc->a_type, desc->a_alignment, home, batch, transpose_a ? k : m,
-                                  transpose_a ? m : k, true, &a_range);
-        if (status == KILN_OK && (flags & KILN_GEMM_PACKED_B))
-            status = check_blob(KILN_GEMM_B, b, desc->b_type, home, &b_range);
-        else if (status == KILN_OK)
-            status = check_matrix(KILN_GEMM_B, b, desc->b_type, desc->b_alignment, home, batch, transpose_b ? n : k,
-                                  transpose_b ? k : n, true, &b_range);
-        if (status != KILN_OK)
-            return status;
-        if (overlaps(&d_range, &a_range))
-            return overlap(KILN_GEMM_A);
-        if (overlaps(&d_range, &b_range))
-            return overlap(KILN_GEMM_B);
-    }
-    if (((const kiln_gemm_args *)head)->beta != 0) {
-        const kiln_tensor *c = &head->tensors[KILN_GEMM_C];
-        status = check_matrix(KILN_GEMM_C, c, desc->c_type, desc->c_alignment, home, batch, m, n, true, &c_range);
-        if (status != KILN_OK)
-            return status;
-        if (overlaps(&d_range, &c_range) && !same_view(c, d))
-            return overlap(KILN_GEMM_C);
-    }
-    return desc->epilogue_count ? check_epilogues(desc, home, head, batch, m, n, &d_range) : KILN_OK;
-}
-
-static kiln_status gemm_check(const void *descriptor, const void *prepared, kiln_device *home, const kiln_args_head *head,
-                              bool *empty)
-{
-    return is_plain_run(descriptor, prepared, head) ? KILN_OK : check_closely(descriptor, home, head, empty);
-}
-
-static kiln_status gemm_check_packed(const void *descriptor, uint32_t operand, const kiln_tensor *strided,
-                                     const kiln_tensor *packed)
-{
-    const kiln_gemm_desc *desc = descriptor;
-    if (operand != KILN_GEMM_A && operand != KILN_GEMM_B)
-        return kiln_fail(KILN_INVALID, "gemm: operand %u cannot be packed; only A (0) and B (1) can", operand);
-    bool is_a = operand == KILN_GEMM_A;
-    bool transposed = desc->head.flags & (is_a ? KILN_GEMM_TRANSPOSE_A : KILN_GEMM_TRANSPOSE_B);
-    int64_t rows = is_a ? desc->m : desc->k, columns = is_a ? desc->k : desc->n;
-    uint32_t type = is_a ? desc->a_type : desc->b_type;
-    if (strided->type != type || packed->type != type)
-        return wrong_type(operand, strided->type != type ? strided : packed, type);
-    if (packed->layout != KILN_LAYOUT_PACKED || strided->layout != KILN_LAYOUT_STRIDED)
-        return kiln_fail(KILN_INVALID, "gemm: packing needs one strided tensor and one of layout KILN_LAYOUT_PACKED");
-    if (strided->rank != 2 && strided->rank != 3)
-        return wrong_shape(operand, strided, transposed ? columns : rows, transposed ? rows : columns);
-    uint32_t last = strided->rank - 1;
-    if (strided->shape[last] != (transposed ? rows : columns) || strided->shape[last - 1] != (transposed ? columns : rows))
-        return wrong_shape(operand, strided, transposed ? columns : rows, transposed ? rows : columns);
-    if (strided->strides[last] != 1 || strided->strides[last - 1] < strided->shape[last])
-        return wrong_stride(operand, strided);
-    int64_t begin, end;
-    return kiln_tensor_extent(strided, slot_names[operand], &begin, &end);
-}
-
 static void gemm_describe_text(const void *descriptor, char *text, size_t size)
 {
     const kiln_gemm_desc *desc = descriptor;
     const uint32_t flags = desc->head.flags;
-    snprintf(text, size, "m%s%lld n%s%lld k%s%lld batch%s%lld %s%s*%s%s->%s, %u epilogue%s", flags & KILN_GEMM_DYNAMIC_M ? "<=" : "=",
-             (long long)desc->m, flags & KILN_GEMM_DYNAMIC_N ? "<=" : "=", (long long)desc->n,
-             flags & KILN_GEMM_DYNAMIC_K ? "<=" : "=", (long long)desc->k, flags & KILN_GEMM_DYNAMIC_BATCH ? "<=" : "=",
-             (long long)desc->batch, kiln_type_name(desc->a_type), flags & KILN_GEMM_TRANSPOSE_A ? "^T" : "",
-             kiln_type_name(desc->b_type), flags & KILN_GEMM_TRANSPOSE_B ? "^T" : "", kiln_type_name(desc->d_type),
-             desc->epilogue_count, desc->epilogue_count == 1 ? "" : "s");
+    snprintf(text, size, "m%s%lld n%s%lld k%s%lld batch%s%lld %s%s*%s%s->%s, %u epilogue%s",
+             flags & KILN_GEMM_DYNAMIC_M ? "<=" : "=", (long long)desc->m,
+             flags & KILN_GEMM_DYNAMIC_N ? "<=" : "=", (long long)desc->n,
+             flags & KILN_GEMM_DYNAMIC_K ? "<=" : "=", (long long)desc->k,
+             flags & KILN_GEMM_DYNAMIC_BATCH ? "<=" : "=", (long long)desc->batch,
+             kiln_type_name(desc->a_type), flags & KILN_GEMM_TRANSPOSE_A ? "^T" : "",
+             kiln_type_name(desc->b_type), flags & KILN_GEMM_TRANSPOSE_B ? "^T" : "",
+             kiln_type_name(desc->d_type), desc->epilogue_count,
+             desc->epilogue_count == 1 ? "" : "s");
 }
 
 const kiln_operator kiln_gemm_operator = {
@@ -573,8 +192,8 @@ const kiln_operator kiln_gemm_operator = {
     .canonicalise = gemm_canonicalise,
     .principal_type = gemm_principal_type,
     .outputs = gemm_outputs,
-    .prepare = gemm_prepare,
-    .check = gemm_check,
-    .check_packed = gemm_check_packed,
+    .prepare = kiln_gemm_prepare,
+    .check = kiln_gemm_check,
+    .check_packed = kiln_gemm_check_packed,
     .describe = gemm_describe_text,
 };

@@ -32,7 +32,8 @@ static char *find(char *file, int layer, const char *what)
 {
     char name[32];
     snprintf(name, sizeof name, "\"layer%d.%s\"", layer, what);
-    const char *entry = strstr(file + 8, name), *offsets = entry ? strstr(entry, "data_offsets") : NULL;
+    const char *entry = strstr(file + 8, name),
+               *offsets = entry ? strstr(entry, "data_offsets") : NULL;
     check(offsets != NULL, name);
     return file + 8 + *(const uint64_t *)file + strtoul(strchr(offsets, '[') + 1, NULL, 10);
 }
@@ -40,16 +41,23 @@ static char *find(char *file, int layer, const char *what)
 /* y = x · weightᵀ + bias, with relu but for the last layer. */
 static void layer(kiln_runtime *runtime, char *weights, int number, kiln_tensor x, kiln_tensor y)
 {
-    kiln_tensor weight = kiln_matrix(KILN_F16, find(weights, number, "weight"), y.shape[1], x.shape[1], x.shape[1]);
+    kiln_tensor weight =
+        kiln_matrix(KILN_F16, find(weights, number, "weight"), y.shape[1], x.shape[1], x.shape[1]);
     kiln_gemm_desc desc;
     kiln_gemm_describe(&desc, KILN_GEMM_TRANSPOSE_B, &x, &weight, NULL, &y);
-    desc.epilogues[0] = (kiln_epilogue){.kind = KILN_EPILOGUE_BIAS, .operand = KILN_OPERAND_ROW, .type = KILN_F32};
-    desc.epilogues[1] = (kiln_epilogue){.kind = number < 3 ? KILN_EPILOGUE_RELU : KILN_EPILOGUE_NONE};
+    desc.epilogues[0] =
+        (kiln_epilogue){.kind = KILN_EPILOGUE_BIAS, .operand = KILN_OPERAND_ROW, .type = KILN_F32};
+    desc.epilogues[1] =
+        (kiln_epilogue){.kind = number < 3 ? KILN_EPILOGUE_RELU : KILN_EPILOGUE_NONE};
     desc.epilogue_count = number < 3 ? 2 : 1;
-    kiln_tensor tensors[] = {[KILN_GEMM_A] = x, [KILN_GEMM_B] = weight, [KILN_GEMM_D] = y,
-                             [KILN_GEMM_OPERAND] = kiln_vector(KILN_F32, find(weights, number, "bias"), y.shape[1])};
+    kiln_tensor tensors[] = {[KILN_GEMM_A] = x,
+                             [KILN_GEMM_B] = weight,
+                             [KILN_GEMM_D] = y,
+                             [KILN_GEMM_OPERAND] =
+                                 kiln_vector(KILN_F32, find(weights, number, "bias"), y.shape[1])};
     kiln_gemm_args args = {{sizeof args, sizeof tensors / sizeof *tensors, tensors}, 1, 0};
-    check(kiln_call(runtime, KILN_GEMM, &desc.head, NULL, &args.head) == KILN_OK, kiln_last_error());
+    check(kiln_call(runtime, KILN_GEMM, &desc.head, NULL, &args.head) == KILN_OK,
+          kiln_last_error());
 }
 
 int main(int argc, char **argv)
@@ -57,15 +65,19 @@ int main(int argc, char **argv)
     static uint16_t first[IMAGES][128], second[IMAGES][64];
     static float scores[IMAGES][10];
     const char *folder = argc > 1 ? argv[1] : ".";
-    kiln_setting staging = {"staging.policy", "allow"}; /* this program's tensors stay in host memory */
-    kiln_runtime_options options = {.struct_size = sizeof options, .profile = argc > 2 ? argv[2] : NULL, .settings = &staging,
+    kiln_setting staging = {"staging.policy",
+                            "allow"}; /* this program's tensors stay in host memory */
+    kiln_runtime_options options = {.struct_size = sizeof options,
+                                    .profile = argc > 2 ? argv[2] : NULL,
+                                    .settings = &staging,
                                     .setting_count = 1};
     kiln_runtime *runtime;
     check(kiln_runtime_open(&options, &runtime) == KILN_OK, kiln_last_error());
 
     char *weights = load(folder, "weights.safetensors", 0);
     kiln_tensor images = kiln_matrix(KILN_F16, load(folder, "images.npy", 1), IMAGES, 64, 64);
-    kiln_tensor hidden1 = kiln_matrix(KILN_F16, first, IMAGES, 128, 128), hidden2 = kiln_matrix(KILN_F16, second, IMAGES, 64, 64);
+    kiln_tensor hidden1 = kiln_matrix(KILN_F16, first, IMAGES, 128, 128),
+                hidden2 = kiln_matrix(KILN_F16, second, IMAGES, 64, 64);
     layer(runtime, weights, 1, images, hidden1);
     layer(runtime, weights, 2, hidden1, hidden2);
     layer(runtime, weights, 3, hidden2, kiln_matrix(KILN_F32, scores, IMAGES, 10, 10));

@@ -21,7 +21,8 @@ static int64_t acme_probe(void)
     return 1;
 }
 
-static kiln_status acme_open(const kiln_host *host, const kiln_option_value *values, void **instance)
+static kiln_status acme_open(const kiln_host *host, const kiln_option_value *values,
+                             void **instance)
 {
     acme_instance *acme = malloc(sizeof *acme);
     if (!acme)

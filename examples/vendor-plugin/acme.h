@@ -7,7 +7,8 @@
 
 #define ACME_AXPY "acme.axpy/1"
 
-/* Slots of the arguments' tensors, both f32 vectors of `count` contiguous elements in host memory. */
+/* Slots of the arguments' tensors, both f32 vectors of `count` contiguous elements in host memory.
+ */
 enum { ACME_AXPY_X = 0, ACME_AXPY_Y = 1, ACME_AXPY_SLOTS = 2 };
 
 typedef struct acme_axpy_desc {

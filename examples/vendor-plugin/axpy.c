@@ -10,7 +10,8 @@ typedef struct axpy_plan {
 } axpy_plan;
 
 /* A reason why we decline, NULL when we do not. */
-static const char *why_not(const acme_instance *acme, kiln_device *device, const kiln_op_head *descriptor, acme_axpy_desc *desc)
+static const char *why_not(const acme_instance *acme, kiln_device *device,
+                           const kiln_op_head *descriptor, acme_axpy_desc *desc)
 {
     if (!acme->host->device_is_host(device))
         return "acme.axpy computes in host memory only";
@@ -19,7 +20,8 @@ static const char *why_not(const acme_instance *acme, kiln_device *device, const
     return desc->count < 0 ? "count is negative" : NULL;
 }
 
-static kiln_status axpy_query(void *instance, kiln_device *device, const kiln_op_head *descriptor, kiln_answer *answer)
+static kiln_status axpy_query(void *instance, kiln_device *device, const kiln_op_head *descriptor,
+                              kiln_answer *answer)
 {
     acme_axpy_desc desc;
     const char *reason = why_not(instance, device, descriptor, &desc);
@@ -52,28 +54,36 @@ static kiln_status axpy_plan_make(void *instance, const kiln_plan_request *reque
 static float *vector(const axpy_plan *plan, const kiln_args_head *arguments, uint32_t slot)
 {
     const kiln_tensor *tensor = &arguments->tensors[slot];
-    bool fits = tensor->type == KILN_F32 && tensor->layout == KILN_LAYOUT_STRIDED && tensor->rank == 1 &&
-                tensor->shape[0] == plan->count && (tensor->strides[0] == 1 || plan->count <= 1) && tensor->byte_offset >= 0;
+    bool fits = tensor->type == KILN_F32 && tensor->layout == KILN_LAYOUT_STRIDED &&
+                tensor->rank == 1 && tensor->shape[0] == plan->count &&
+                (tensor->strides[0] == 1 || plan->count <= 1) && tensor->byte_offset >= 0;
     if (fits && tensor->buffer)
-        fits = plan->host->buffer_bytes(tensor->buffer) - tensor->byte_offset >= plan->count * (int64_t)sizeof(float);
+        fits = plan->host->buffer_bytes(tensor->buffer) - tensor->byte_offset >=
+               plan->count * (int64_t)sizeof(float);
     return fits ? (float *)kiln_tensor_address(plan->host, tensor) : NULL;
 }
 
-static kiln_status axpy_run(void *object, const kiln_run_context *context, const kiln_args_head *arguments)
+static kiln_status axpy_run(void *object, const kiln_run_context *context,
+                            const kiln_args_head *arguments)
 {
     const axpy_plan *plan = object;
     const acme_axpy_args *args = (const acme_axpy_args *)arguments;
     if (arguments->struct_size != sizeof *args || arguments->tensor_count != ACME_AXPY_SLOTS)
-        return plan->host->set_error(KILN_INVALID, "acme.axpy: arguments of %u bytes with %u tensors; %zu bytes and 2 are needed",
-                                     arguments->struct_size, arguments->tensor_count, sizeof *args);
+        return plan->host->set_error(
+            KILN_INVALID,
+            "acme.axpy: arguments of %u bytes with %u tensors; %zu bytes and 2 are needed",
+            arguments->struct_size, arguments->tensor_count, sizeof *args);
     const float *x = vector(plan, arguments, ACME_AXPY_X);
     float *y = vector(plan, arguments, ACME_AXPY_Y);
     if (plan->count > 0 && (!x || !y))
-        return plan->host->set_error(KILN_INVALID, "acme.axpy: %s must be a contiguous f32 vector of %lld elements in host memory",
-                                     x ? "y" : "x", (long long)plan->count);
+        return plan->host->set_error(
+            KILN_INVALID,
+            "acme.axpy: %s must be a contiguous f32 vector of %lld elements in host memory",
+            x ? "y" : "x", (long long)plan->count);
     /* The whole when parts is 0, else our share. */
     int64_t parts = context->parts ? context->parts : 1;
-    int64_t begin = plan->count * context->part / parts, end = plan->count * (context->part + 1) / parts;
+    int64_t begin = plan->count * context->part / parts,
+            end = plan->count * (context->part + 1) / parts;
     for (int64_t i = begin; i < end; i++)
         y[i] += (float)args->alpha * x[i];
     return KILN_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kiln.gemm/1 for plain f32 matrices. The core has checked types, shapes and strides before run is called; what we do not offer we
- * decline in query, with a reason. */
+/* kiln.gemm/1 for plain f32 matrices. The core has checked types, shapes and strides before run is
+ * called; what we do not offer we decline in query, with a reason. */
 #include <kiln/gemm.h>
 #include <stdlib.h>
 
@@ -20,14 +20,16 @@ typedef struct gemm_run {
     float alpha, beta;
 } gemm_run;
 
-static const char *why_not(const acme_instance *acme, kiln_device *device, const kiln_op_head *descriptor, kiln_gemm_desc *desc)
+static const char *why_not(const acme_instance *acme, kiln_device *device,
+                           const kiln_op_head *descriptor, kiln_gemm_desc *desc)
 {
-    const uint32_t known = KILN_GEMM_TRANSPOSE_A | KILN_GEMM_TRANSPOSE_B | KILN_GEMM_DYNAMIC_M | KILN_GEMM_DYNAMIC_N |
-                           KILN_GEMM_DYNAMIC_K | KILN_GEMM_DYNAMIC_BATCH;
+    const uint32_t known = KILN_GEMM_TRANSPOSE_A | KILN_GEMM_TRANSPOSE_B | KILN_GEMM_DYNAMIC_M |
+                           KILN_GEMM_DYNAMIC_N | KILN_GEMM_DYNAMIC_K | KILN_GEMM_DYNAMIC_BATCH;
     static const kiln_quantization none;
     if (!acme->host->device_is_host(device))
         return "it computes in host memory only";
-    if (kiln_receive_descriptor(desc, sizeof *desc, descriptor) != KILN_OK || (desc->head.flags & ~known))
+    if (kiln_receive_descriptor(desc, sizeof *desc, descriptor) != KILN_OK ||
+        (desc->head.flags & ~known))
         return "packed operands, saturation and flags of later versions are not offered";
     if (desc->a_type != KILN_F32 || desc->b_type != KILN_F32 || desc->d_type != KILN_F32 ||
         (desc->c_type != KILN_TYPE_NONE && desc->c_type != KILN_F32))
@@ -38,13 +40,15 @@ static const char *why_not(const acme_instance *acme, kiln_device *device, const
         return "batches are not offered";
     if (desc->epilogue_count || desc->grouping || desc->precision || desc->max_rel_error != 0)
         return "epilogues, groups and reduced precision are not offered";
-    if (memcmp(&desc->a_quantization, &none, sizeof none) || memcmp(&desc->b_quantization, &none, sizeof none) ||
+    if (memcmp(&desc->a_quantization, &none, sizeof none) ||
+        memcmp(&desc->b_quantization, &none, sizeof none) ||
         memcmp(&desc->d_quantization, &none, sizeof none))
         return "quantised operands are not offered";
     return NULL;
 }
 
-static kiln_status gemm_query(void *instance, kiln_device *device, const kiln_op_head *descriptor, kiln_answer *answer)
+static kiln_status gemm_query(void *instance, kiln_device *device, const kiln_op_head *descriptor,
+                              kiln_answer *answer)
 {
     kiln_gemm_desc desc;
     const char *reason = why_not(instance, device, descriptor, &desc);
@@ -81,8 +85,10 @@ static void compute_row(const gemm_run *run, int64_t i)
     for (int64_t j = 0; j < run->n; j++) {
         float sum = 0;
         for (int64_t p = 0; run->alpha != 0 && p < run->k; p++) {
-            float a = flags & KILN_GEMM_TRANSPOSE_A ? run->a[p * run->a_stride + i] : run->a[i * run->a_stride + p];
-            float b = flags & KILN_GEMM_TRANSPOSE_B ? run->b[j * run->b_stride + p] : run->b[p * run->b_stride + j];
+            float a = flags & KILN_GEMM_TRANSPOSE_A ? run->a[p * run->a_stride + i]
+                                                    : run->a[i * run->a_stride + p];
+            float b = flags & KILN_GEMM_TRANSPOSE_B ? run->b[j * run->b_stride + p]
+                                                    : run->b[p * run->b_stride + j];
             sum += a * b;
         }
         float value = run->alpha != 0 ? run->alpha * sum : 0;
@@ -95,7 +101,8 @@ static void compute_row(const gemm_run *run, int64_t i)
 static void compute_part(void *argument, int64_t part)
 {
     const gemm_run *run = argument;
-    int64_t rows = run->plan->acme->rows_per_part, begin = part * rows, end = begin + rows < run->m ? begin + rows : run->m;
+    int64_t rows = run->plan->acme->rows_per_part, begin = part * rows,
+            end = begin + rows < run->m ? begin + rows : run->m;
     for (int64_t i = begin; i < end; i++)
         compute_row(run, i);
 }
@@ -105,7 +112,8 @@ static int64_t row_stride(const kiln_tensor *tensor)
     return tensor->strides[tensor->rank - 2];
 }
 
-static kiln_status gemm_run_plan(void *object, const kiln_run_context *context, const kiln_args_head *arguments)
+static kiln_status gemm_run_plan(void *object, const kiln_run_context *context,
+                                 const kiln_args_head *arguments)
 {
     const gemm_plan *plan = object;
     const kiln_host *host = plan->acme->host;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls both operators of the plugin and checks the results; exits with 1 when anything is wrong. */
+/* Calls both operators of the plugin and checks the results; exits with 1 when anything is wrong.
+ */
 #include <kiln/gemm.h>
 #include <stdio.h>
 
@@ -36,8 +37,10 @@ static int use_axpy(kiln_runtime *runtime)
 
 static int use_gemm(kiln_runtime *runtime)
 {
-    kiln_tensor tensor_a = kiln_matrix(KILN_F32, a, M, K, K), tensor_b = kiln_matrix(KILN_F32, b, K, N, N),
-                tensor_d = kiln_matrix(KILN_F32, d, M, N, N), tensors[4] = {tensor_a, tensor_b, {0}, tensor_d};
+    kiln_tensor tensor_a = kiln_matrix(KILN_F32, a, M, K, K),
+                tensor_b = kiln_matrix(KILN_F32, b, K, N, N),
+                tensor_d = kiln_matrix(KILN_F32, d, M, N, N),
+                tensors[4] = {tensor_a, tensor_b, {0}, tensor_d};
     kiln_gemm_args args = {{sizeof args, 4, tensors}, 1, 0};
     kiln_gemm_desc desc;
     kiln_plan *plan;

@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kiln.gemm/1: D = epilogue(alpha * op(A) * op(B) + beta * C), batched.
  *
- * Matrices are row-major with unit column stride and any row stride that is at least the row. op(A) is M×K: A is stored
- * [M, K], or [K, M] with KILN_GEMM_TRANSPOSE_A; op(B) is K×N: stored [K, N], or [N, K] with KILN_GEMM_TRANSPOSE_B. C and D
- * are [M, N]. With a batch every tensor has a leading dimension `batch` (strides[0] may be 0 for inputs); without one
- * (batch 1) rank 2 and rank 3 with a leading 1 are both accepted. Base addresses and strides need no alignment beyond what
- * the descriptor promises.
+ * Matrices are row-major with unit column stride and any row stride that is at least the row. op(A)
+ * is M×K: A is stored [M, K], or [K, M] with KILN_GEMM_TRANSPOSE_A; op(B) is K×N: stored [K, N], or
+ * [N, K] with KILN_GEMM_TRANSPOSE_B. C and D are [M, N]. With a batch every tensor has a leading
+ * dimension `batch` (strides[0] may be 0 for inputs); without one (batch 1) rank 2 and rank 3 with
+ * a leading 1 are both accepted. Base addresses and strides need no alignment beyond what the
+ * descriptor promises.
  *
  * Meaning, on every backend:
- *   - The sum over k accumulates in f64 for f64, at least f32 for f32, f16 and bf16, and exactly in i32 for i8 (K up to
- *     131,071, where it cannot overflow). alpha, beta and the epilogues are applied in f32 (f64 for f64), in order, and the
- *     result is rounded once to D's type, to nearest even; integers saturate. When D is i32, alpha and beta are applied in f64.
- *   - beta = 0 never reads C; alpha = 0 reads neither A nor B. K = 0 gives beta*C and the epilogue. Zero sizes are valid.
+ *   - The sum over k accumulates in f64 for f64, at least f32 for f32, f16 and bf16, and exactly in
+ * i32 for i8 (K up to 131,071, where it cannot overflow). alpha, beta and the epilogues are applied
+ * in f32 (f64 for f64), in order, and the result is rounded once to D's type, to nearest even;
+ * integers saturate. When D is i32, alpha and beta are applied in f64.
+ *   - beta = 0 never reads C; alpha = 0 reads neither A nor B. K = 0 gives beta*C and the epilogue.
+ * Zero sizes are valid.
  *   - NaN and Inf propagate as IEEE says, through relu and clip too.
- *   - The order of summation depends on types, K and the device alone, so bits do not change with M, N's neighbours, the
- *     batch, threads or packing (backends that cannot promise this say so in their answer).
+ *   - The order of summation depends on types, K and the device alone, so bits do not change with
+ * M, N's neighbours, the batch, threads or packing (backends that cannot promise this say so in
+ * their answer).
  *   - D may be C (same address and strides) but must not overlap A, B or an epilogue operand.
  *
- * Error bound per element, tested against a loop in double, for f32 accumulation (u = 2^-24) and output unit v (2^-24 f32,
- * 2^-11 f16, 2^-8 bf16):  |D - exact| <= (K + 4) u * (|alpha| Σ|a||b| + |beta||c|) + v |exact| + smallest subnormal,
- * before epilogues; each epilogue adds what its own rounding and slope give (docs/gemm.md). */
+ * Error bound per element, tested against a loop in double, for f32 accumulation (u = 2^-24) and
+ * output unit v (2^-24 f32, 2^-11 f16, 2^-8 bf16):  |D - exact| <= (K + 4) u * (|alpha| Σ|a||b| +
+ * |beta||c|) + v |exact| + smallest subnormal, before epilogues; each epilogue adds what its own
+ * rounding and slope give (docs/gemm.md). */
 #ifndef KILN_GEMM_H
 #define KILN_GEMM_H
 
@@ -59,12 +64,13 @@ enum {
     KILN_GEMM_SATURATE = 256 /* finite results beyond D's range become its largest value */
 };
 
-/* Steps after alpha and beta, each v = f(v). x is the operand. erf-gelu: v/2 (1 + erf(v/√2)); tanh-gelu: Hendrycks and
- * Gimpel, arXiv 1606.08415, v/2 (1 + tanh(√(2/π)(v + 0.044715 v³))); silu: v / (1 + e^-v). */
+/* Steps after alpha and beta, each v = f(v). x is the operand. erf-gelu: v/2 (1 + erf(v/√2));
+ * tanh-gelu: Hendrycks and Gimpel, arXiv 1606.08415, v/2 (1 + tanh(√(2/π)(v + 0.044715 v³))); silu:
+ * v / (1 + e^-v). */
 typedef enum kiln_epilogue_kind {
     KILN_EPILOGUE_NONE = 0,
-    KILN_EPILOGUE_BIAS = 1,      /* v + x, x a row vector [N], a column vector [M], or a scalar [1] */
-    KILN_EPILOGUE_RELU = 2,      /* max(v, 0), NaN stays */
+    KILN_EPILOGUE_BIAS = 1, /* v + x, x a row vector [N], a column vector [M], or a scalar [1] */
+    KILN_EPILOGUE_RELU = 2, /* max(v, 0), NaN stays */
     KILN_EPILOGUE_GELU_ERF = 3,  /* -Inf gives -0 */
     KILN_EPILOGUE_GELU_TANH = 4, /* -Inf gives -0 */
     KILN_EPILOGUE_SILU = 5,      /* -Inf gives -0 */
@@ -73,7 +79,8 @@ typedef enum kiln_epilogue_kind {
     KILN_EPILOGUE_SCALE = 8,     /* v * p0, or v * x with x a row vector, column vector or scalar */
     KILN_EPILOGUE_CLIP = 9,      /* clamped to [p0, p1], p0 <= p1; NaN stays */
     KILN_EPILOGUE_SWIGLU = 10,   /* columns in pairs (gate, up): silu(gate) * up; D is [M, N/2] */
-    KILN_EPILOGUE_QUANTIZE = 11, /* last: scale per row and 128 columns from the block's largest magnitude */
+    KILN_EPILOGUE_QUANTIZE =
+        11, /* last: scale per row and 128 columns from the block's largest magnitude */
     KILN_EPILOGUE_BIAS_GRADIENT = 12 /* column sums into the operand */
 } kiln_epilogue_kind;
 
@@ -86,7 +93,8 @@ typedef enum kiln_operand_shape {
     KILN_OPERAND_MATRIX = 4  /* [M, N], with a leading batch where D has one */
 } kiln_operand_shape;
 
-/* Frozen. The operand of a batched GEMM is shared by the whole batch unless it has a leading batch dimension. */
+/* Frozen. The operand of a batched GEMM is shared by the whole batch unless it has a leading batch
+ * dimension. */
 typedef struct kiln_epilogue {
     uint32_t kind;
     uint32_t operand;   /* kiln_operand_shape */
@@ -96,8 +104,8 @@ typedef struct kiln_epilogue {
     double p1;
 } kiln_epilogue;
 
-/* How an operand is quantised: blocks of scale_block[0] × scale_block[1] stored elements share a scale. Zero = none.
- * Frozen. */
+/* How an operand is quantised: blocks of scale_block[0] × scale_block[1] stored elements share a
+ * scale. Zero = none. Frozen. */
 typedef struct kiln_quantization {
     uint32_t scale_type;
     uint32_t zero_type;
@@ -107,11 +115,15 @@ typedef struct kiln_quantization {
 typedef enum kiln_grouping {
     KILN_GROUPING_NONE = 0,
     KILN_GROUPING_CONTIGUOUS = 1, /* GROUPS: i32 [M], row → group, -1 = padding */
-    KILN_GROUPING_MASKED = 2,     /* GROUPS: i32 [groups], valid rows of each group's fixed capacity */
-    KILN_GROUPING_K = 3           /* GROUPS: i64 [groups + 1], offsets into K */
+    KILN_GROUPING_MASKED = 2, /* GROUPS: i32 [groups], valid rows of each group's fixed capacity */
+    KILN_GROUPING_K = 3       /* GROUPS: i64 [groups + 1], offsets into K */
 } kiln_grouping;
 
-typedef enum kiln_precision { KILN_PRECISION_EXACT = 0, KILN_PRECISION_FAST = 1, KILN_PRECISION_AUTO = 2 } kiln_precision;
+typedef enum kiln_precision {
+    KILN_PRECISION_EXACT = 0,
+    KILN_PRECISION_FAST = 1,
+    KILN_PRECISION_AUTO = 2
+} kiln_precision;
 
 /* Zeroed means plain. No pointers, no padding. */
 typedef struct kiln_gemm_desc {
@@ -121,8 +133,8 @@ typedef struct kiln_gemm_desc {
     uint32_t a_type, b_type;
     uint32_t c_type; /* KILN_TYPE_NONE: no C, beta must be 0 */
     uint32_t d_type;
-    /* Promise about each operand: its base address and all its strides in bytes are multiples of this power of two. 0 = the
-     * element size. */
+    /* Promise about each operand: its base address and all its strides in bytes are multiples of
+     * this power of two. 0 = the element size. */
     uint32_t a_alignment, b_alignment, c_alignment, d_alignment;
     uint32_t accumulator; /* kiln_type; 0 = as documented above */
     uint32_t precision;   /* kiln_precision */
@@ -141,8 +153,8 @@ typedef struct kiln_gemm_args {
     double beta;
 } kiln_gemm_args;
 
-/* The largest power of two, at most 64, that divides a host tensor's address and strides in bytes; for buffers, of the
- * offset and strides. */
+/* The largest power of two, at most 64, that divides a host tensor's address and strides in bytes;
+ * for buffers, of the offset and strides. */
 static inline uint32_t kiln_tensor_alignment(const kiln_tensor *tensor)
 {
     uint64_t bits = (uint64_t)tensor->byte_offset | 64;
@@ -162,8 +174,10 @@ static inline int64_t kiln_round_up_pow2(int64_t value)
     return (int64_t)(bits + 1);
 }
 
-/* The part of kiln_gemm_describe before the epilogues, whose struct_size ends there: what is missing counts as zero. */
-static inline void kiln_gemm_describe_plain(kiln_gemm_desc *desc, uint32_t flags, const kiln_tensor *a, const kiln_tensor *b,
+/* The part of kiln_gemm_describe before the epilogues, whose struct_size ends there: what is
+ * missing counts as zero. */
+static inline void kiln_gemm_describe_plain(kiln_gemm_desc *desc, uint32_t flags,
+                                            const kiln_tensor *a, const kiln_tensor *b,
                                             const kiln_tensor *c, const kiln_tensor *d)
 {
     uint32_t last = d->rank ? d->rank - 1 : 0, row = last ? last - 1 : 0;
@@ -189,22 +203,24 @@ static inline void kiln_gemm_describe_plain(kiln_gemm_desc *desc, uint32_t flags
     desc->d_alignment = kiln_tensor_alignment(d);
 }
 
-/* Fills a descriptor from tensors (c may be NULL) and flags. M is made dynamic with its next power of two as maximum, so that
- * calls with many values of M share few plans. Add epilogues afterwards. */
-static inline void kiln_gemm_describe(kiln_gemm_desc *desc, uint32_t flags, const kiln_tensor *a, const kiln_tensor *b,
-                                      const kiln_tensor *c, const kiln_tensor *d)
+/* Fills a descriptor from tensors (c may be NULL) and flags. M is made dynamic with its next power
+ * of two as maximum, so that calls with many values of M share few plans. Add epilogues afterwards.
+ */
+static inline void kiln_gemm_describe(kiln_gemm_desc *desc, uint32_t flags, const kiln_tensor *a,
+                                      const kiln_tensor *b, const kiln_tensor *c,
+                                      const kiln_tensor *d)
 {
     kiln_gemm_describe_plain(desc, flags, a, b, c, d);
     memset(desc->epilogues, 0, sizeof desc->epilogues);
     desc->head.struct_size = sizeof *desc;
 }
 
-/* D = alpha op(A) op(B) + beta C in one call: plans through the cache, then runs. `flags` are the transposes. c may be NULL
- * when beta is 0. Streams, errors and threads as kiln_plan_run. For epilogues, fill a descriptor and use kiln_call or a
- * held plan. */
-static inline kiln_status kiln_gemm(kiln_runtime *runtime, kiln_stream *stream, uint32_t flags, double alpha,
-                                    const kiln_tensor *a, const kiln_tensor *b, double beta, const kiln_tensor *c,
-                                    const kiln_tensor *d)
+/* D = alpha op(A) op(B) + beta C in one call: plans through the cache, then runs. `flags` are the
+ * transposes. c may be NULL when beta is 0. Streams, errors and threads as kiln_plan_run. For
+ * epilogues, fill a descriptor and use kiln_call or a held plan. */
+static inline kiln_status kiln_gemm(kiln_runtime *runtime, kiln_stream *stream, uint32_t flags,
+                                    double alpha, const kiln_tensor *a, const kiln_tensor *b,
+                                    double beta, const kiln_tensor *c, const kiln_tensor *d)
 {
     kiln_gemm_desc desc;
     kiln_gemm_describe_plain(&desc, flags, a, b, c, d);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Element types, their conversions, and the tensor. Needs nothing but the C library; everything here is inline, so that a
- * plugin uses it without linking libkiln. */
+/* Element types, their conversions, and the tensor. Needs nothing but the C library; everything
+ * here is inline, so that a plugin uses it without linking libkiln. */
 #ifndef KILN_TENSOR_H
 #define KILN_TENSOR_H
 
@@ -13,31 +13,31 @@
 extern "C" {
 #endif
 
-/* One row per element type: identifier, number, name in files and messages, bits, kind (f float, s signed, u unsigned, b
- * bool). Numbers are never reused.
- *   f16    IEEE binary16          bf16   upper half of binary32
- *   e4m3   OCP FP8 E4M3: no infinities, 0x7f/0xff are NaN, largest 448       e5m2  OCP FP8 E5M2
- *   e2m1   OCP MX FP4: no infinities, no NaN, largest 6     ue8m0  OCP MX scale: 2^(code-127), 0xff is NaN
- * Types of fewer than 8 bits pack the innermost dimension, low bits first; every row starts on a byte. */
-#define KILN_TYPES(X)                                                                                \
-    X(F64, 1, "f64", 64, 'f')                                                                        \
-    X(F32, 2, "f32", 32, 'f')                                                                        \
-    X(F16, 3, "f16", 16, 'f')                                                                        \
-    X(BF16, 4, "bf16", 16, 'f')                                                                      \
-    X(E4M3, 5, "e4m3", 8, 'f')                                                                       \
-    X(E5M2, 6, "e5m2", 8, 'f')                                                                       \
-    X(E2M1, 7, "e2m1", 4, 'f')                                                                       \
-    X(UE8M0, 8, "ue8m0", 8, 'f')                                                                     \
-    X(I64, 9, "i64", 64, 's')                                                                        \
-    X(U64, 10, "u64", 64, 'u')                                                                       \
-    X(I32, 11, "i32", 32, 's')                                                                       \
-    X(U32, 12, "u32", 32, 'u')                                                                       \
-    X(I16, 13, "i16", 16, 's')                                                                       \
-    X(U16, 14, "u16", 16, 'u')                                                                       \
-    X(I8, 15, "i8", 8, 's')                                                                          \
-    X(U8, 16, "u8", 8, 'u')                                                                          \
-    X(I4, 17, "i4", 4, 's')                                                                          \
-    X(U4, 18, "u4", 4, 'u')                                                                          \
+/* One row per element type: identifier, number, name in files and messages, bits, kind (f float, s
+ * signed, u unsigned, b bool). Numbers are never reused. f16    IEEE binary16          bf16   upper
+ * half of binary32 e4m3   OCP FP8 E4M3: no infinities, 0x7f/0xff are NaN, largest 448       e5m2
+ * OCP FP8 E5M2 e2m1   OCP MX FP4: no infinities, no NaN, largest 6     ue8m0  OCP MX scale:
+ * 2^(code-127), 0xff is NaN Types of fewer than 8 bits pack the innermost dimension, low bits
+ * first; every row starts on a byte. */
+#define KILN_TYPES(X)            \
+    X(F64, 1, "f64", 64, 'f')    \
+    X(F32, 2, "f32", 32, 'f')    \
+    X(F16, 3, "f16", 16, 'f')    \
+    X(BF16, 4, "bf16", 16, 'f')  \
+    X(E4M3, 5, "e4m3", 8, 'f')   \
+    X(E5M2, 6, "e5m2", 8, 'f')   \
+    X(E2M1, 7, "e2m1", 4, 'f')   \
+    X(UE8M0, 8, "ue8m0", 8, 'f') \
+    X(I64, 9, "i64", 64, 's')    \
+    X(U64, 10, "u64", 64, 'u')   \
+    X(I32, 11, "i32", 32, 's')   \
+    X(U32, 12, "u32", 32, 'u')   \
+    X(I16, 13, "i16", 16, 's')   \
+    X(U16, 14, "u16", 16, 'u')   \
+    X(I8, 15, "i8", 8, 's')      \
+    X(U8, 16, "u8", 8, 'u')      \
+    X(I4, 17, "i4", 4, 's')      \
+    X(U4, 18, "u4", 4, 'u')      \
     X(BOOL, 19, "bool", 8, 'b')
 
 typedef enum kiln_type {
@@ -52,8 +52,8 @@ typedef enum kiln_type {
 static inline int kiln_type_bits(uint32_t type)
 {
     switch (type) {
-#define KILN_TYPE_CASE(id, number, name, bits, kind)                                                 \
-    case number:                                                                                     \
+#define KILN_TYPE_CASE(id, number, name, bits, kind) \
+    case number:                                     \
         return bits;
         KILN_TYPES(KILN_TYPE_CASE)
 #undef KILN_TYPE_CASE
@@ -68,8 +68,8 @@ static inline const char *kiln_type_name(uint32_t type)
     switch (type) {
     case KILN_TYPE_NONE:
         return "none";
-#define KILN_TYPE_CASE(id, number, name, bits, kind)                                                 \
-    case number:                                                                                     \
+#define KILN_TYPE_CASE(id, number, name, bits, kind) \
+    case number:                                     \
         return name;
         KILN_TYPES(KILN_TYPE_CASE)
 #undef KILN_TYPE_CASE
@@ -81,29 +81,32 @@ static inline const char *kiln_type_name(uint32_t type)
 /* The type of a name as kiln_type_name() writes it; KILN_TYPE_NONE when there is none. */
 static inline kiln_type kiln_type_from_name(const char *text)
 {
-#define KILN_TYPE_MATCH(id, number, name, bits, kind)                                                \
-    if (strcmp(text, name) == 0)                                                                     \
+#define KILN_TYPE_MATCH(id, number, name, bits, kind) \
+    if (strcmp(text, name) == 0)                      \
         return KILN_##id;
     KILN_TYPES(KILN_TYPE_MATCH)
 #undef KILN_TYPE_MATCH
     return KILN_TYPE_NONE;
 }
 
-/* Bytes that `count` consecutive elements of one row occupy (sub-byte types round up to whole bytes). */
+/* Bytes that `count` consecutive elements of one row occupy (sub-byte types round up to whole
+ * bytes). */
 static inline int64_t kiln_type_row_bytes(uint32_t type, int64_t count)
 {
     int bits = kiln_type_bits(type);
     return bits >= 8 ? count * (bits / 8) : (count * bits + 7) / 8;
 }
 
-/* Conversion flags. Without KILN_SATURATE, finite values beyond the largest become Inf (f32, f16, bf16, e5m2) or NaN (e4m3).
- * Integers and e2m1 always saturate, having nothing else; NaN becomes integer 0 and e2m1 +0. */
+/* Conversion flags. Without KILN_SATURATE, finite values beyond the largest become Inf (f32, f16,
+ * bf16, e5m2) or NaN (e4m3). Integers and e2m1 always saturate, having nothing else; NaN becomes
+ * integer 0 and e2m1 +0. */
 enum { KILN_SATURATE = 1 };
 
-/* The bits of `value` in a small float with the given fields, rounded once, to nearest even. `largest` is the code of the
- * largest finite value and `overflow` the code beyond it (both without sign); `nan` is the code of NaN. */
-static inline uint32_t kiln_float_encode(double value, int exponent_bits, int mantissa_bits, uint32_t largest,
-                                         uint32_t overflow, uint32_t nan)
+/* The bits of `value` in a small float with the given fields, rounded once, to nearest even.
+ * `largest` is the code of the largest finite value and `overflow` the code beyond it (both without
+ * sign); `nan` is the code of NaN. */
+static inline uint32_t kiln_float_encode(double value, int exponent_bits, int mantissa_bits,
+                                         uint32_t largest, uint32_t overflow, uint32_t nan)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -120,9 +123,11 @@ static inline uint32_t kiln_float_encode(double value, int exponent_bits, int ma
     int drop = 52 - mantissa_bits + (exponent < 1 - bias ? 1 - bias - exponent : 0);
     if (drop > 54)
         return sign;
-    uint64_t kept = mantissa >> drop, half = (uint64_t)1 << (drop - 1), rest = mantissa & (2 * half - 1);
+    uint64_t kept = mantissa >> drop, half = (uint64_t)1 << (drop - 1),
+             rest = mantissa & (2 * half - 1);
     kept += rest > half || (rest == half && (kept & 1));
-    /* For normals the hidden bit adds one to the exponent field; a carry out of the mantissa does the same. */
+    /* For normals the hidden bit adds one to the exponent field; a carry out of the mantissa does
+     * the same. */
     uint64_t code = kept;
     if (exponent >= 1 - bias)
         code += (uint64_t)(exponent + bias - 1) << mantissa_bits;
@@ -135,8 +140,9 @@ static inline double kiln_float_decode(uint32_t code, int exponent_bits, int man
     int bias = (1 << (exponent_bits - 1)) - 1;
     uint32_t field = (code >> mantissa_bits) & ((1u << exponent_bits) - 1);
     uint32_t mantissa = code & ((1u << mantissa_bits) - 1);
-    double magnitude = field ? ldexp((double)(mantissa | (1u << mantissa_bits)), (int)field - bias - mantissa_bits)
-                             : ldexp((double)mantissa, 1 - bias - mantissa_bits);
+    double magnitude =
+        field ? ldexp((double)(mantissa | (1u << mantissa_bits)), (int)field - bias - mantissa_bits)
+              : ldexp((double)mantissa, 1 - bias - mantissa_bits);
     return (code >> (exponent_bits + mantissa_bits)) & 1 ? -magnitude : magnitude;
 }
 
@@ -168,8 +174,8 @@ static inline uint8_t kiln_e2m1_from_f64(double value)
     return (uint8_t)kiln_float_encode(value, 2, 1, 0x7, 0x7, 0);
 }
 
-/* The least power of two that is not below `value`, so that a scale never overflows what it scales. Zero gives 2^-127, the
- * smallest; negative values, NaN and values above 2^127 give NaN. */
+/* The least power of two that is not below `value`, so that a scale never overflows what it scales.
+ * Zero gives 2^-127, the smallest; negative values, NaN and values above 2^127 give NaN. */
 static inline uint8_t kiln_ue8m0_from_f64(double value)
 {
     int exponent;
@@ -238,13 +244,13 @@ static inline double kiln_f64_from_ue8m0(uint8_t code)
     return code == 0xff ? (double)NAN : ldexp(1.0, (int)code - 127);
 }
 
-/* Element `index` of a row that starts at `row`, as a double. Exact but for i64 and u64 beyond 2^53. `row` needs no
- * alignment. Unknown types give NaN. */
+/* Element `index` of a row that starts at `row`, as a double. Exact but for i64 and u64 beyond
+ * 2^53. `row` needs no alignment. Unknown types give NaN. */
 static inline double kiln_load_f64(uint32_t type, const void *row, int64_t index)
 {
     const uint8_t *bytes = (const uint8_t *)row;
-#define KILN_LOAD(ctype)                                                                             \
-    ctype element;                                                                                   \
+#define KILN_LOAD(ctype) \
+    ctype element;       \
     memcpy(&element, bytes + index * (int64_t)sizeof element, sizeof element)
     switch (type) {
     case KILN_F64: {
@@ -322,13 +328,14 @@ static inline double kiln_round_clamped(double value, double low, double high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* Stores `value` as element `index` of a row that starts at `row`, rounded once to nearest even. Flags: KILN_SATURATE.
- * Unknown types store nothing. A sub-byte store rewrites its whole byte: two threads must not share one. */
+/* Stores `value` as element `index` of a row that starts at `row`, rounded once to nearest even.
+ * Flags: KILN_SATURATE. Unknown types store nothing. A sub-byte store rewrites its whole byte: two
+ * threads must not share one. */
 static inline void kiln_store_f64(uint32_t type, void *row, int64_t index, double value, int flags)
 {
     uint8_t *bytes = (uint8_t *)row;
-#define KILN_STORE(ctype, expression)                                                                \
-    ctype element = (ctype)(expression);                                                             \
+#define KILN_STORE(ctype, expression)    \
+    ctype element = (ctype)(expression); \
     memcpy(bytes + index * (int64_t)sizeof element, &element, sizeof element)
     switch (type) {
     case KILN_F64: {
@@ -396,7 +403,8 @@ static inline void kiln_store_f64(uint32_t type, void *row, int64_t index, doubl
                           : type == KILN_I4 ? (unsigned)(int)kiln_round_clamped(value, -8, 7)
                                             : (unsigned)kiln_round_clamped(value, 0, 15);
         int shift = (int)(index % 2) * 4;
-        bytes[index / 2] = (uint8_t)((bytes[index / 2] & ~(0xf << shift)) | (nibble & 0xf) << shift);
+        bytes[index / 2] =
+            (uint8_t)((bytes[index / 2] & ~(0xf << shift)) | (nibble & 0xf) << shift);
         break;
     }
     case KILN_BOOL:
@@ -413,21 +421,24 @@ enum { KILN_MAX_RANK = 8 };
 /* How a tensor's bytes are to be read. */
 enum {
     KILN_LAYOUT_STRIDED = 0, /* by shape and strides */
-    KILN_LAYOUT_PACKED = 1   /* an opaque blob that one backend made; it begins with a kiln_pack_header */
+    KILN_LAYOUT_PACKED =
+        1 /* an opaque blob that one backend made; it begins with a kiln_pack_header */
 };
 
 typedef struct kiln_buffer kiln_buffer;
 typedef struct kiln_tensor kiln_tensor;
 
-/* A view of memory. Plain data, owning nothing: copy it freely. Frozen, since tensors stand in arrays.
+/* A view of memory. Plain data, owning nothing: copy it freely. Frozen, since tensors stand in
+ * arrays.
  *
- * Either `buffer` (device or host memory; the buffer knows its device) or, when that is NULL, `data`, a host pointer.
- * Element [i0, i1, …] lies at byte_offset + (i0*strides[0] + i1*strides[1] + …) elements. Strides may be 0 (broadcast
- * inputs), never negative. The innermost stride of a matrix is 1 unless an operator says otherwise.
+ * Either `buffer` (device or host memory; the buffer knows its device) or, when that is NULL,
+ * `data`, a host pointer. Element [i0, i1, …] lies at byte_offset + (i0*strides[0] + i1*strides[1]
+ * + …) elements. Strides may be 0 (broadcast inputs), never negative. The innermost stride of a
+ * matrix is 1 unless an operator says otherwise.
  *
- * `scale` holds the scales of a block-scaled type: one for each block of scale_block[0] × scale_block[1] elements of the
- * two innermost dimensions (0 = the whole extent). A pointer so that a tensor can scale a tensor; it is read during the
- * call and copied with the arguments. */
+ * `scale` holds the scales of a block-scaled type: one for each block of scale_block[0] ×
+ * scale_block[1] elements of the two innermost dimensions (0 = the whole extent). A pointer so that
+ * a tensor can scale a tensor; it is read during the call and copied with the arguments. */
 struct kiln_tensor {
     kiln_buffer *buffer;
     void *data;
@@ -443,9 +454,10 @@ struct kiln_tensor {
     uint64_t reserved[2]; /* 0 */
 };
 
-/* A row-major tensor over host memory, contiguous but that rows of fewer than 8 bits an element start on a byte. The memory
- * stays the caller's. */
-static inline kiln_tensor kiln_tensor_host(uint32_t type, void *data, uint32_t rank, const int64_t *shape)
+/* A row-major tensor over host memory, contiguous but that rows of fewer than 8 bits an element
+ * start on a byte. The memory stays the caller's. */
+static inline kiln_tensor kiln_tensor_host(uint32_t type, void *data, uint32_t rank,
+                                           const int64_t *shape)
 {
     kiln_tensor tensor;
     memset(&tensor, 0, sizeof tensor);
@@ -465,7 +477,8 @@ static inline kiln_tensor kiln_tensor_host(uint32_t type, void *data, uint32_t r
 }
 
 /* A rows × columns matrix over host memory, `row_stride` elements from one row to the next. */
-static inline kiln_tensor kiln_matrix(uint32_t type, void *data, int64_t rows, int64_t columns, int64_t row_stride)
+static inline kiln_tensor kiln_matrix(uint32_t type, void *data, int64_t rows, int64_t columns,
+                                      int64_t row_stride)
 {
     int64_t shape[2] = {rows, columns};
     kiln_tensor tensor = kiln_tensor_host(type, data, 2, shape);
