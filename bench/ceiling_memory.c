@@ -34,7 +34,7 @@ __attribute__((target("avx512f"))) static uint64_t pass_avx512(const bench_span 
         _mm512_add_epi64(_mm512_add_epi64(sums[0], sums[1]), _mm512_add_epi64(sums[2], sums[3]));
     for (int64_t i = 0, end = write.bytes / LINE * LINE; i < end; i += LINE)
         _mm512_storeu_si512(write.address + i, sum);
-    return (uint64_t)_mm512_reduce_add_epi64(sum);
+    return (uint64_t)_mm_cvtsi128_si64(_mm512_castsi512_si128(sum));
 }
 
 __attribute__((target("avx2"))) static uint64_t pass_avx2(const bench_span *reads, bench_span write,
@@ -59,7 +59,7 @@ __attribute__((target("avx2"))) static uint64_t pass_avx2(const bench_span *read
         _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]), _mm256_add_epi64(sums[2], sums[3]));
     for (int64_t i = 0, end = write.bytes / LINE * LINE; i < end; i += HALF)
         _mm256_storeu_si256((__m256i *)(write.address + i), sum);
-    return (uint64_t)_mm256_extract_epi64(sum, 0) + (uint64_t)_mm256_extract_epi64(sum, 3);
+    return (uint64_t)_mm256_extract_epi64(sum, 0);
 }
 #endif
 

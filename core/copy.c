@@ -357,6 +357,20 @@ static void convert_integer(uint32_t to, void *destination, uint32_t from, const
     }
 }
 
+/* A 64-bit integer as a double that is odd in its last bit if anything was lost, so that a shorter
+ * type still rounds once. */
+static double round_to_odd(uint32_t type, const void *source, int64_t index)
+{
+    int64_t value;
+    memcpy(&value, (const char *)source + index * 8, 8);
+    bool negative = type == KILN_I64 && value < 0;
+    uint64_t magnitude = negative ? 0 - (uint64_t)value : (uint64_t)value;
+    int lost = magnitude >> 53 ? 11 - __builtin_clzll(magnitude) : 0;
+    uint64_t kept = magnitude >> lost;
+    kept |= (kept << lost) != magnitude;
+    return ldexp(negative ? -(double)kept : (double)kept, lost);
+}
+
 kiln_status kiln_convert(uint32_t destination_type, void *destination, uint32_t source_type,
                          const void *source, int64_t count, int flags)
 {
@@ -374,8 +388,11 @@ kiln_status kiln_convert(uint32_t destination_type, void *destination, uint32_t 
             convert_integer(destination_type, destination, source_type, source, i);
         return KILN_OK;
     }
+    bool wide = (source_type == KILN_I64 || source_type == KILN_U64) && destination_type != KILN_F64;
     for (int64_t i = 0; i < count; i++)
-        kiln_store_f64(destination_type, destination, i, kiln_load_f64(source_type, source, i),
+        kiln_store_f64(destination_type, destination, i,
+                       wide ? round_to_odd(source_type, source, i)
+                            : kiln_load_f64(source_type, source, i),
                        flags);
     return KILN_OK;
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kiln.gemm/1: its canonical descriptor. */
-#include "kiln/gemm.h"
-
 #include <stdio.h>
 
 #include "core/ops/gemm.h"

@@ -361,16 +361,17 @@ static inline bool is_plain_run(const kiln_gemm_desc *desc, const gemm_prepared 
     /* One branch per matrix: a single one at the end would keep everything in registers until then,
      * of which there are not enough. */
     uint64_t a_begin, a_end, b_begin, b_end, d_begin, d_end;
-    if ((uint64_t)((m - 1) | (n - 1) | (k - 1)) >> PLAIN_BITS ||
+    if ((uint64_t)((m - 1) | (n - 1) | k) >> PLAIN_BITS ||
         not_plain(d, &prepared->d, m, n, &d_begin, &d_end))
         return false;
+    if (k == 0)
+        return true;
     if (not_plain(a, &prepared->a, transpose_a ? k : m, transpose_a ? m : k, &a_begin, &a_end) ||
         (d_begin < a_end && a_begin < d_end))
         return false;
-    if (not_plain(b, &prepared->b, transpose_b ? n : k, transpose_b ? k : n, &b_begin, &b_end) ||
-        (d_begin < b_end && b_begin < d_end))
-        return false;
-    return true;
+    return !not_plain(b, &prepared->b, transpose_b ? n : k, transpose_b ? k : n, &b_begin,
+                      &b_end) &&
+           (d_end <= b_begin || b_end <= d_begin);
 }
 
 static __attribute__((cold, noinline)) kiln_status

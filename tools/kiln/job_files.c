@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs: opening the files and taking types and shapes from them. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,18 @@ static bool no_such_entry(const tensor_file *file, const job_tensor *tensor, kil
                     near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
 }
 
+static bool ask_which(const tensor_file *file, const job_tensor *tensor, kiln_yaml_error *error)
+{
+    char names[256] = "";
+    size_t used = 0;
+    int64_t count = tensor_file_count(file);
+    for (int64_t i = 0; i < count && i < 8 && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                                 tensor_file_at(file, i)->name);
+    return job_fail(error, tensor->node, "%s holds %lld tensors: say which of %s%s", tensor->file,
+                    (long long)count, names, count > 8 ? ", …" : "");
+}
+
 static bool find_entry(const tensor_file *file, const job_tensor *tensor,
                        const tensor_entry **entry, kiln_yaml_error *error)
 {
@@ -56,8 +69,7 @@ static bool find_entry(const tensor_file *file, const job_tensor *tensor,
     else if (tensor_file_count(file) == 1)
         *entry = tensor_file_at(file, 0);
     else
-        return job_fail(error, tensor->node, "%s holds %lld tensors: say which", tensor->file,
-                        (long long)tensor_file_count(file));
+        return ask_which(file, tensor, error);
     if (!*entry)
         return no_such_entry(file, tensor, error);
     if ((*entry)->refusal)
