@@ -85,14 +85,27 @@ void bench_table_row(FILE *file, const bench_result *result)
     fflush(file);
 }
 
+/* Memory's ceilings are many, one for each number of bytes: those that bind nothing are left to the
+ * JSON. */
+static bool worth_telling(const bench_report *report, const bench_ceiling_result *ceiling)
+{
+    for (int64_t i = 0; i < report->result_count; i++)
+        if (strcmp(report->results[i].ceiling, ceiling->name) == 0)
+            return true;
+    return !ceiling->bytes;
+}
+
 void bench_table_end(FILE *file, const bench_report *report)
 {
+    if (report->ceiling_count > 0)
+        fputc('\n', file);
     for (int64_t i = 0; i < report->ceiling_count; i++) {
         const bench_ceiling_result *ceiling = &report->ceilings[i];
-        fprintf(file, "%sceiling %s: %.1f %s, %lld thread%s, %s\n", i == 0 ? "\n" : "",
-                ceiling->name, bench_median(ceiling->rates.values, ceiling->rates.count),
-                ceiling->bytes ? "GB/s" : "GFLOP/s", (long long)ceiling->threads,
-                ceiling->threads == 1 ? "" : "s", ceiling->kernel);
+        if (worth_telling(report, ceiling))
+            fprintf(file, "ceiling %s: %.1f %s, %lld thread%s, %s\n", ceiling->name,
+                    bench_median(ceiling->rates.values, ceiling->rates.count),
+                    ceiling->bytes ? "GB/s" : "GFLOP/s", (long long)ceiling->threads,
+                    ceiling->threads == 1 ? "" : "s", ceiling->kernel);
     }
     for (int64_t i = 0; i < report->note_count; i++)
         fprintf(file, "note: %s\n", report->notes[i].text);

@@ -8,20 +8,27 @@
 #include "bench/peer_set.h"
 #include "bench/result.h"
 
+typedef struct bench_session bench_session;
+
 /* Set the first members; the rest begins zeroed. */
-typedef struct bench_session {
+struct bench_session {
     kiln_runtime *runtime;
     bench_method method;
     int64_t attempts; /* how often a case is measured anew while it comes out void, at least 1 */
     bench_report *report;
     void (*row)(const bench_result *result); /* called with each result; NULL = not */
 
+    /* Called once, before the first case that is compared with peers: adds them. NULL = there are
+     * none, or they are there already. */
+    void (*start_peers)(bench_session *session, void *context);
+    void *peers_context;
+
     bench_team *team;
-    bench_ceiling
-        ceilings[BENCH_CEILING_KINDS]; /* by the kind asked for; loop NULL = not chosen yet */
+    /* By the kind asked for; loop NULL = not chosen yet. */
+    bench_ceiling ceilings[BENCH_CEILING_KINDS];
     bench_peer_set *peers[BENCH_MAXIMUM_PEERS];
     int64_t peer_count;
-} bench_session;
+};
 
 /* Starts the threads of the ceiling loops: as many as the runtime uses. */
 bool bench_session_start(bench_session *session, bench_message *message);

@@ -101,6 +101,10 @@ static void add_ceilings(measurement *self)
 static void add_peers(measurement *self)
 {
     bench_session *session = self->session;
+    void (*start)(bench_session * session, void *context) = session->start_peers;
+    session->start_peers = NULL;
+    if (start)
+        start(session, session->peers_context);
     self->first_client = self->count;
     for (int64_t i = 0; i < session->peer_count; i++) {
         bench_message message = {""};

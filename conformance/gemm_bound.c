@@ -37,7 +37,8 @@ static bool is_integer(uint32_t type)
 
 gemm_arithmetic conformance_gemm_arithmetic(const kiln_gemm_desc *desc, uint32_t answer_flags)
 {
-    bool wide = desc->a_type == KILN_F64, whole = desc->d_type == KILN_I32;
+    bool wide = desc->a_type == KILN_F64;
+    bool whole = desc->a_type == KILN_I8 && desc->d_type == KILN_I32;
     bool flushes = answer_flags & KILN_ANSWER_FLUSHES_DENORMALS;
     type_limits step = limits_of(wide ? KILN_F64 : KILN_F32);
     gemm_arithmetic arithmetic = {

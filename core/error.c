@@ -36,6 +36,16 @@ const char *kiln_last_error(void)
     return sentence;
 }
 
+void kiln_forget_error(void)
+{
+    sentence[0] = '\0';
+}
+
+const char *kiln_reason(kiln_status status)
+{
+    return *sentence ? sentence : kiln_status_text(status);
+}
+
 void kiln_set_activity(const char *verb, const char *path)
 {
     if (*verb)

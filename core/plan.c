@@ -45,15 +45,30 @@ static void fill_parameters(const kiln_request *request, const kiln_choice *choi
     }
 }
 
-/* The reason that people read: why this one, and what was passed over. */
+/* The reason that people read: why this one, and what was passed over. A backend that the profile
+ * denies was nobody's choice. */
 static void set_reason(kiln_plan *plan, const kiln_choice *choices, int64_t index)
 {
-    if (index == 0)
+    int64_t first = 0;
+    while (first < index && choices[first].denied)
+        first++;
+    plan->fallback = first < index;
+    if (plan->fallback)
+        snprintf(plan->reason, sizeof plan->reason, "after %s declined: %s", choices[first].backend,
+                 choices[first].reason);
+    else
         snprintf(plan->reason, sizeof plan->reason, "first choice%s",
                  plan->staged ? ", with staging" : "");
-    else
-        snprintf(plan->reason, sizeof plan->reason, "after %s declined: %s", choices[0].backend,
-                 choices[0].reason);
+}
+
+static kiln_status call_plan(kiln_plan *plan, const kiln_plan_request *request)
+{
+    kiln_forget_error();
+    kiln_status status = plan->table.plan(plan->instance->instance, request, &plan->native);
+    if (status != KILN_OK && !*kiln_last_error())
+        kiln_fail(status, "backend %s cannot prepare %s: %s", plan->instance->name,
+                  plan->operator_name, kiln_status_text(status));
+    return status;
 }
 
 static kiln_status prepare(const kiln_request *request, const kiln_choice *choice,
@@ -88,7 +103,7 @@ static kiln_status prepare(const kiln_request *request, const kiln_choice *choic
     kiln_status status =
         kiln_device_is_host(choice->device) ? KILN_OK : kiln_device_ready(choice->device);
     if (status == KILN_OK)
-        status = plan->table.plan(choice->instance->instance, &wanted, &plan->native);
+        status = call_plan(plan, &wanted);
     if (status != KILN_OK) {
         free(plan);
         return status;
@@ -135,7 +150,6 @@ kiln_status kiln_plan_build(const kiln_request *request, kiln_plan **result)
             snprintf(choices[i].reason, sizeof choices[i].reason, "%.255s", kiln_last_error());
         } else if (status == KILN_OK) {
             kiln_plan *plan = *result;
-            plan->fallback = i > 0;
             set_reason(plan, choices, i);
             plan->runs_recorded_as = kiln_record_plan(request->runtime->record, plan);
             trace_plan(plan, begin);

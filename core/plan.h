@@ -38,7 +38,7 @@ struct kiln_plan {
 typedef struct kiln_choice {
     kiln_instance *instance;
     kiln_device *device;
-    bool staged;
+    bool staged, denied;
     kiln_answer answer;
     const kiln_operator_table *raw;
     char backend[32];

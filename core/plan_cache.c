@@ -45,8 +45,8 @@ struct kiln_plan_cache {
     uint64_t generation;
 };
 
-/* A key, reduced to what is compared. The descriptor counts up to its last byte that is not zero.
- */
+/* A key, reduced to what is compared. The descriptor counts from behind its struct_size up to its
+ * last byte that is not zero, since zero means absent. */
 typedef struct cache_key {
     const char *operator_name;
     const kiln_device *device;
@@ -98,7 +98,8 @@ void kiln_plan_cache_destroy(kiln_plan_cache *cache)
 
 static uint64_t hash_options(const kiln_plan_options *options)
 {
-    if (!options)
+    if (!options || !(options->staging | options->flags | options->parameter_count ||
+                      options->backend || options->payload))
         return 0;
     uint64_t hash = XXH3_64bits(&options->staging, sizeof options->staging + sizeof options->flags);
     if (options->backend)
@@ -128,16 +129,17 @@ static size_t trimmed_size(const unsigned char *bytes, size_t size)
 static bool make_key(const kiln_plan_key *key, cache_key *made)
 {
     const kiln_plan_options *options = key->options;
-    if (!key->operator_name || key->descriptor->struct_size < sizeof(kiln_op_head))
+    size_t size = key->descriptor->struct_size, own = sizeof key->descriptor->struct_size;
+    if (!key->operator_name || size < sizeof(kiln_op_head) || size > KILN_MAX_DESCRIPTOR)
         return false;
     if (options && (options->struct_size != sizeof *options || options->parent ||
-                    options->staging > KILN_STAGING_DENY))
+                    (options->parameter_count && !options->parameters)))
         return false;
     made->operator_name = key->operator_name;
     made->device = key->device;
     made->options_hash = hash_options(options);
-    made->descriptor = key->descriptor;
-    made->size = trimmed_size((const unsigned char *)key->descriptor, key->descriptor->struct_size);
+    made->descriptor = (const unsigned char *)key->descriptor + own;
+    made->size = trimmed_size(made->descriptor, size - own);
     made->hash = XXH3_64bits_withSeed(made->descriptor, made->size,
                                       (uint64_t)(uintptr_t)key->device ^ made->options_hash);
     return made->size <= KEY_BYTES && strnlen(key->operator_name, 64) < 64;
@@ -293,9 +295,9 @@ static void retract(kiln_plan_cache *cache, building *mine)
 static kiln_status build(kiln_runtime *runtime, const kiln_plan_key *key, kiln_plan **plan)
 {
     kiln_request request;
-    kiln_status status =
-        kiln_request_make(runtime, key->operator_name, key->descriptor, key->options, &request);
-    request.device = key->device;
+    kiln_plan_options options = {.struct_size = sizeof options, .device = key->device};
+    kiln_status status = kiln_request_make(runtime, key->operator_name, key->descriptor,
+                                           key->options ? key->options : &options, &request);
     return status == KILN_OK ? kiln_plan_build(&request, plan) : status;
 }
 

@@ -181,6 +181,22 @@ static void run_inline(int64_t parts, void (*task)(void *, int64_t), void *argum
         task(argument, part);
 }
 
+typedef struct team_call {
+    void (*task)(void *argument, int64_t part);
+    void *argument;
+} team_call;
+
+/* On the caller's threads, so that a job inside of the task is seen to be one: the caller's team
+ * need not nest. */
+static void run_in_team(void *argument, int64_t part)
+{
+    const team_call *call = argument;
+    bool outer = inside_task;
+    inside_task = true;
+    call->task(call->argument, part);
+    inside_task = outer;
+}
+
 void kiln_pool_run(kiln_pool *pool, int64_t parts, void (*task)(void *argument, int64_t part),
                    void *argument)
 {
@@ -189,13 +205,16 @@ void kiln_pool_run(kiln_pool *pool, int64_t parts, void (*task)(void *argument, 
         return;
     }
     if (pool->team) {
-        pool->team(pool->team_context, parts, task, argument);
+        team_call call = {task, argument};
+        pool->team(pool->team_context, parts, run_in_team, &call);
         return;
     }
     uint64_t generation = kiln_process_generation();
     uint64_t started = atomic_load_explicit(&pool->generation, memory_order_relaxed);
-    if (started && started != generation)
-        atomic_flag_clear(&pool->busy); /* a thread of the parent may have held it */
+    /* In a child a thread of the parent may have held it; only one of the child's may let go. */
+    if (started && started != generation &&
+        atomic_compare_exchange_strong(&pool->generation, &started, 0))
+        atomic_flag_clear(&pool->busy);
     if (atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire)) {
         run_inline(parts, task, argument);
         return;

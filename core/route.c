@@ -14,14 +14,9 @@ static kiln_status take_options(const kiln_plan_options *options, kiln_request *
 {
     if (!options)
         return KILN_OK;
-    if (options->struct_size < sizeof options->struct_size)
-        return kiln_fail(KILN_INVALID, "kiln_plan_options.struct_size is %llu; set it to sizeof",
-                         (unsigned long long)options->struct_size);
-    const unsigned char *bytes = (const unsigned char *)options;
-    for (uint64_t i = sizeof *options; i < options->struct_size; i++)
-        if (bytes[i])
-            return kiln_fail(KILN_UNSUPPORTED,
-                             "kiln_plan_options holds fields that this version does not know");
+    kiln_status status = kiln_check_struct(options, sizeof *options, "kiln_plan_options");
+    if (status != KILN_OK)
+        return status;
     kiln_receive_table(&request->options, sizeof request->options, options);
     if (request->options.flags & ~(uint32_t)KILN_PLAN_REPRODUCIBLE)
         return kiln_fail(KILN_UNSUPPORTED, "kiln_plan_options.flags %#x is not known",
@@ -29,6 +24,16 @@ static kiln_status take_options(const kiln_plan_options *options, kiln_request *
     if (request->options.staging > KILN_STAGING_DENY)
         return kiln_fail(KILN_UNSUPPORTED, "kiln_plan_options.staging %u is not known",
                          request->options.staging);
+    if ((request->options.parameter_count && !request->options.parameters) ||
+        (request->options.payload_size && !request->options.payload))
+        return kiln_fail(KILN_INVALID,
+                         "kiln_plan_options counts %llu parameters and %llu bytes of payload, but "
+                         "their pointer is NULL",
+                         (unsigned long long)request->options.parameter_count,
+                         (unsigned long long)request->options.payload_size);
+    if (request->options.device && request->options.device->runtime != request->runtime)
+        return kiln_fail(KILN_INVALID, "device %s belongs to another runtime",
+                         request->options.device->name);
     return KILN_OK;
 }
 
@@ -38,6 +43,9 @@ static kiln_status take_descriptor(const kiln_op_head *descriptor, kiln_request 
     if (size < sizeof *descriptor)
         return kiln_fail(KILN_INVALID, "%s: the descriptor's struct_size is %zu; set it to sizeof",
                          request->operator_name, size);
+    if (size > KILN_MAX_DESCRIPTOR)
+        return kiln_fail(KILN_UNSUPPORTED, "%s: descriptor of %zu bytes; at most %d are possible",
+                         request->operator_name, size, KILN_MAX_DESCRIPTOR);
     if (request->known) {
         size_t known = request->known->descriptor_size;
         if (kiln_receive_descriptor(request->descriptor, known, descriptor) != KILN_OK)
@@ -47,9 +55,6 @@ static kiln_status take_descriptor(const kiln_op_head *descriptor, kiln_request 
         request->descriptor_size = known;
         return request->known->canonicalise(request->descriptor);
     }
-    if (size > sizeof request->descriptor)
-        return kiln_fail(KILN_UNSUPPORTED, "%s: descriptor of %zu bytes; at most %zu are possible",
-                         request->operator_name, size, sizeof request->descriptor);
     memcpy(request->descriptor, descriptor, size);
     request->descriptor_size = size;
     return KILN_OK;
@@ -110,22 +115,28 @@ static void ask(const kiln_request *request, const kiln_operator_table *table, k
         decline(choice, "it cannot address the memory of %s", device->name);
         return;
     }
+    kiln_forget_error();
     kiln_status status = table->query(choice->instance->instance, device,
                                       (const kiln_op_head *)request->descriptor, &choice->answer);
     choice->answer.kernel[sizeof choice->answer.kernel - 1] = '\0';
     choice->answer.reason[sizeof choice->answer.reason - 1] = '\0';
     if (status != KILN_OK)
-        decline(choice, "%s", kiln_last_error());
+        decline(choice, "%s", kiln_reason(status));
     else if (choice->answer.support < KILN_SUPPORT_NO ||
              choice->answer.support > KILN_SUPPORT_NATIVE)
         decline(choice, "its answer %d is not one of kiln_support", choice->answer.support);
-    else if (choice->answer.workspace_alignment > 64)
-        decline(choice, "it wants a workspace aligned to %lld bytes; 64 is what the core gives",
+    else if (choice->answer.workspace_bytes < 0 || choice->answer.workspace_alignment < 0 ||
+             choice->answer.workspace_alignment > 64)
+        decline(choice,
+                "it wants a workspace of %lld bytes aligned to %lld bytes; the core aligns to 64",
+                (long long)choice->answer.workspace_bytes,
                 (long long)choice->answer.workspace_alignment);
     else if (choice->answer.support != KILN_SUPPORT_NO &&
              (request->options.flags & KILN_PLAN_REPRODUCIBLE) &&
              !(choice->answer.flags & KILN_ANSWER_REPRODUCIBLE))
         decline(choice, "its results are not reproducible, which the call asks for");
+    else if (choice->answer.support == KILN_SUPPORT_NO && !*choice->answer.reason)
+        decline(choice, "it gives no reason");
     else
         snprintf(choice->reason, sizeof choice->reason, "%s", choice->answer.reason);
 }
@@ -205,7 +216,9 @@ int64_t kiln_route(const kiln_request *request, kiln_choice *choices)
     int64_t count = backend_names(request, names);
     for (int64_t i = 0; i < count; i++) {
         consider(request, names[i], &choices[i]);
-        if (kiln_profile_denied(request->runtime->profile, request->operator_name, names[i]))
+        choices[i].denied =
+            kiln_profile_denied(request->runtime->profile, request->operator_name, names[i]);
+        if (choices[i].denied)
             decline(&choices[i], "the profile denies it for %s", request->operator_name);
     }
     return count;

@@ -326,21 +326,27 @@ static __attribute__((noinline)) kiln_status run_observed(kiln_plan *plan, kiln_
     return status;
 }
 
+/* What all arguments have in common. */
+static kiln_status check_arguments(const kiln_plan *plan, const kiln_args_head *arguments)
+{
+    if (arguments->struct_size >= sizeof *arguments && arguments->struct_size <= KILN_MAX_STRUCT &&
+        (arguments->tensors || !arguments->tensor_count) &&
+        arguments->tensor_count <= KILN_MAX_TENSORS)
+        return KILN_OK;
+    return kiln_fail(KILN_INVALID,
+                     "%s: arguments of %u bytes with %u tensors; %zu to %d bytes and at most %d "
+                     "tensors are possible",
+                     plan->operator_name, arguments->struct_size, arguments->tensor_count,
+                     sizeof *arguments, KILN_MAX_STRUCT, KILN_MAX_TENSORS);
+}
+
 /* What every run checks; *empty is set when nothing is to be done. */
 static inline kiln_status check_run(const kiln_plan *plan, const kiln_args_head *arguments,
                                     bool *empty)
 {
     if (plan->known)
         return plan->known->check(plan->descriptor, plan->prepared, plan->home, arguments, empty);
-    if (arguments->struct_size < sizeof *arguments ||
-        (arguments->tensor_count && !arguments->tensors) ||
-        arguments->tensor_count > KILN_MAX_TENSORS)
-        return kiln_fail(
-            KILN_INVALID,
-            "%s: arguments of %u bytes with %u tensors; at least %zu bytes and at most %d tensors",
-            plan->operator_name, arguments->struct_size, arguments->tensor_count, sizeof *arguments,
-            KILN_MAX_TENSORS);
-    return KILN_OK;
+    return check_arguments(plan, arguments);
 }
 
 kiln_status kiln_plan_run(kiln_plan *plan, kiln_stream *stream, const kiln_args_head *arguments)
@@ -384,12 +390,9 @@ kiln_status kiln_plan_schedule(kiln_plan *plan, kiln_stream *stream,
     if (!plan->table.schedule)
         return kiln_fail(KILN_UNSUPPORTED, "%s of backend %s needs no schedule",
                          plan->operator_name, plan->instance->name);
-    if (arguments->struct_size < sizeof *arguments ||
-        (arguments->tensor_count && !arguments->tensors) ||
-        arguments->tensor_count > KILN_MAX_TENSORS)
-        return kiln_fail(KILN_INVALID, "%s: arguments of %u bytes with %u tensors are no arguments",
-                         plan->operator_name, arguments->struct_size, arguments->tensor_count);
-    kiln_status status = plan->generation == kiln_process_generation() ? KILN_OK : forked(plan);
+    kiln_status status = check_arguments(plan, arguments);
+    if (status == KILN_OK && plan->generation != kiln_process_generation())
+        status = forked(plan);
     return status == KILN_OK ? run_somehow(plan, plan->table.schedule, stream, arguments) : status;
 }
 

@@ -39,22 +39,37 @@ static int log_level(const char *name)
     return KILN_LOG_WARNING;
 }
 
-static kiln_status check_options(const kiln_runtime_options *options)
+kiln_status kiln_check_struct(const void *object, size_t known, const char *name)
+{
+    uint64_t size;
+    memcpy(&size, object, sizeof size);
+    if (size < sizeof size || size > KILN_MAX_STRUCT)
+        return kiln_fail(KILN_INVALID, "%s.struct_size is %llu; set it to sizeof", name,
+                         (unsigned long long)size);
+    const unsigned char *bytes = object;
+    for (uint64_t i = known; i < size; i++)
+        if (bytes[i])
+            return kiln_fail(KILN_UNSUPPORTED, "%s holds fields that this version does not know",
+                             name);
+    return KILN_OK;
+}
+
+/* Copies the options into `whole`, which comes zeroed. */
+static kiln_status take_options(const kiln_runtime_options *options, kiln_runtime_options *whole)
 {
     if (!options)
         return KILN_OK;
-    if (options->struct_size < sizeof options->struct_size)
-        return kiln_fail(KILN_INVALID, "kiln_runtime_options.struct_size is %llu; set it to sizeof",
-                         (unsigned long long)options->struct_size);
-    const unsigned char *bytes = (const unsigned char *)options;
-    for (uint64_t i = sizeof *options; i < options->struct_size; i++)
-        if (bytes[i])
-            return kiln_fail(KILN_UNSUPPORTED,
-                             "kiln_runtime_options holds fields that this version does not know");
-    if (options->struct_size >= offsetof(kiln_runtime_options, profile) &&
-        (options->flags & ~(uint64_t)KILN_RUNTIME_ISOLATED))
+    kiln_status status = kiln_check_struct(options, sizeof *options, "kiln_runtime_options");
+    if (status != KILN_OK)
+        return status;
+    kiln_receive_table(whole, sizeof *whole, options);
+    if (whole->flags & ~(uint64_t)KILN_RUNTIME_ISOLATED)
         return kiln_fail(KILN_UNSUPPORTED, "kiln_runtime_options.flags %#llx is not known",
-                         (unsigned long long)options->flags);
+                         (unsigned long long)whole->flags);
+    if (whole->setting_count && !whole->settings)
+        return kiln_fail(KILN_INVALID,
+                         "kiln_runtime_options.setting_count is %llu, but settings is NULL",
+                         (unsigned long long)whole->setting_count);
     return KILN_OK;
 }
 
@@ -101,12 +116,10 @@ static kiln_status open_parts(kiln_runtime *runtime, const kiln_runtime_options 
 
 kiln_status kiln_runtime_open(const kiln_runtime_options *options, kiln_runtime **result)
 {
-    kiln_status status = check_options(options);
+    kiln_runtime_options whole = {.struct_size = sizeof whole};
+    kiln_status status = take_options(options, &whole);
     if (status != KILN_OK)
         return status;
-    kiln_runtime_options whole = {.struct_size = sizeof whole};
-    if (options)
-        kiln_receive_table(&whole, sizeof whole, options);
     kiln_runtime *runtime = calloc(1, sizeof *runtime);
     if (!runtime)
         return kiln_fail_memory("a runtime");

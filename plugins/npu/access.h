@@ -24,7 +24,7 @@ struct npu_access {
 int npu_accesses(const struct npu_instruction *instruction, const int64_t *registers,
                  struct npu_access access[NPU_ACCESSES], const char **reason);
 
-/* Whether two accesses of one memory touch a common byte, and the lowest such run's address. */
+/* Whether two accesses of one memory touch a common byte; sets *address to one. */
 bool npu_access_overlap(const struct npu_access *a, const struct npu_access *b, int64_t *address);
 
 /* One past the last byte. */

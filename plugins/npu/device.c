@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum command_kind { LAUNCH, TRANSFER, HOST, RECORD, WAIT };
+enum command_kind { LAUNCH, TRANSFER, EXPECT, HOST, RECORD, WAIT };
 
 struct command {
     enum command_kind kind;
@@ -18,6 +18,12 @@ struct command {
             struct npu_launch launch;
         } launch;
         struct npu_transfer transfer;
+        struct {
+            int64_t address;
+            int64_t count;
+            const char *sentence;
+            uint8_t bytes[NPU_EXPECT_MAX];
+        } expect;
         struct {
             npu_host_function function;
             void *argument;
@@ -103,6 +109,15 @@ static int launch(struct npu_device *device, const struct command *command,
     return NPU_FAULT;
 }
 
+static int expect(struct npu_device *device, const struct command *command, char *text, size_t size)
+{
+    const uint8_t *found = npu_global_at(&device->machine.global, command->as.expect.address);
+    if (memcmp(found, command->as.expect.bytes, (size_t)command->as.expect.count) == 0)
+        return NPU_OK;
+    snprintf(text, size, "%s", command->as.expect.sentence);
+    return NPU_INVALID;
+}
+
 static int call(struct npu_stream *stream, const struct command *command, char *text, size_t size)
 {
     const struct npu_system *system = stream->device->system;
@@ -123,6 +138,8 @@ static int execute(struct npu_stream *stream, const struct command *command,
         return call(stream, command, text, size);
     if (command->kind == LAUNCH)
         return launch(device, command, counters, text, size);
+    if (command->kind == EXPECT)
+        return expect(device, command, text, size);
     counters->copied +=
         (uint64_t)npu_transfer_run(&device->machine.global, &command->as.transfer);
     return NPU_OK;
@@ -356,6 +373,26 @@ int npu_enqueue_transfer(struct npu_stream *stream, const struct npu_transfer *t
         return NPU_INVALID;
     command->kind = TRANSFER;
     command->as.transfer = *transfer;
+    return end_command(stream);
+}
+
+int npu_enqueue_expect(struct npu_stream *stream, int64_t address, const void *bytes, int64_t count,
+                       const char *sentence, char *error, size_t size)
+{
+    struct npu_global *global = &stream->device->machine.global;
+    if (count < 1 || count > NPU_EXPECT_MAX || !npu_global_holds(global, address, address + count)) {
+        snprintf(error, size, "%lld bytes of global memory at %#llx do not lie within one allocation",
+                 (long long)count, (long long)address);
+        return NPU_INVALID;
+    }
+    struct command *command = begin_command(stream, error, size);
+    if (!command)
+        return NPU_INVALID;
+    command->kind = EXPECT;
+    command->as.expect.address = address;
+    command->as.expect.count = count;
+    command->as.expect.sentence = sentence;
+    memcpy(command->as.expect.bytes, bytes, (size_t)count);
     return end_command(stream);
 }
 

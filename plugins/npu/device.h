@@ -25,6 +25,7 @@ enum npu_status {
 
 #define NPU_TEXT        512
 #define NPU_QUEUE_DEPTH 128 /* commands per stream; whoever queues more waits */
+#define NPU_EXPECT_MAX  128 /* bytes */
 
 /* What devices of one instance share, so that a stream can wait for an event of another device. */
 struct npu_system {
@@ -70,6 +71,10 @@ int npu_enqueue_launch(struct npu_stream *stream, const struct npu_program *prog
                        const struct npu_launch *launch, char *error, size_t size);
 int npu_enqueue_transfer(struct npu_stream *stream, const struct npu_transfer *transfer,
                          char *error, size_t size);
+/* Faults the stream with NPU_INVALID and `sentence` unless GM holds `count` given bytes. The bytes are
+   copied, the sentence must live until it is done. */
+int npu_enqueue_expect(struct npu_stream *stream, int64_t address, const void *bytes, int64_t count,
+                       const char *sentence, char *error, size_t size);
 int npu_enqueue_host(struct npu_stream *stream, npu_host_function function, void *argument,
                      char *error, size_t size);
 int npu_enqueue_record(struct npu_stream *stream, struct npu_event *event, char *error,

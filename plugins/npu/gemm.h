@@ -31,8 +31,8 @@ struct npu_gemm {
     enum npu_type d_type;
     bool transpose_a; /* A is stored K by M */
     bool transpose_b; /* B is stored N by K */
-    bool packed_a;    /* A was packed as it is stored; needs m and k to be the actual ones */
-    bool packed_b;    /* the same of B, n and k */
+    bool packed_a;    /* A was packed as it is stored, m by k; not with dynamic_k */
+    bool packed_b;    /* the same of B, k by n */
     bool dynamic_k;   /* k is the largest; a launch gives the actual one, at least 1 */
     bool saturate;    /* f16 and bf16 results stay finite where they were */
     bool product;     /* false: A and B are not read and their product counts as absent */

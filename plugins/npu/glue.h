@@ -48,6 +48,7 @@ struct npu_gemm_plan {
     struct npu_program *pack;
     struct npu_program *unpack;
     kiln_pack_header header[2]; /* of packed A and B, but for the batch and what follows from it */
+    char sentence[2][192];      /* for blobs that have another header */
 };
 
 /* What the engine is to compute. False, with the reason in answer, when it cannot. */
@@ -76,6 +77,10 @@ kiln_status npu_gemm_unpack(void *plan, const kiln_run_context *context, uint32_
 /* Where a packed operand's payload lies, for a run. INVALID when the blob cannot be this plan's. */
 kiln_status npu_gemm_packed_operand(const struct npu_gemm_plan *plan, uint32_t operand,
                                     const kiln_tensor *tensor, struct npu_gemm_operand *result);
+
+/* Queues the check of a blob's header, which only the device can read. */
+kiln_status npu_gemm_expect_blob(const struct npu_gemm_plan *plan, const kiln_run_context *context,
+                                 uint32_t operand, const kiln_tensor *tensor);
 
 /* A strided matrix or vector in the device's memory; INVALID when it is elsewhere. */
 kiln_status npu_gemm_strided_operand(const struct npu_gemm_plan *plan, const kiln_tensor *tensor,

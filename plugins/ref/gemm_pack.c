@@ -20,6 +20,11 @@ static bool is_transposed(const kiln_gemm_desc *desc, uint32_t slot)
     return desc->head.flags & (slot == KILN_GEMM_A ? KILN_GEMM_TRANSPOSE_A : KILN_GEMM_TRANSPOSE_B);
 }
 
+static const char *slot_name(uint32_t slot)
+{
+    return slot == KILN_GEMM_A ? "A" : "B";
+}
+
 /* Whether the stored matrix has the rows of op(A), or the columns of op(B), as its first dimension.
  */
 static bool is_rows_first(const kiln_gemm_desc *desc, uint32_t slot)
@@ -82,7 +87,7 @@ static kiln_status check_header(const ref_gemm_plan *plan, uint32_t slot, const 
 {
     const kiln_host *host = plan->instance->host;
     kiln_pack_header want = expected_header(plan, slot, tensor), have;
-    const char *name = slot == KILN_GEMM_A ? "A" : "B";
+    const char *name = slot_name(slot);
     if (room(host, tensor) < PAYLOAD_AT)
         return host->set_error(KILN_INVALID,
                                "packed operand %s: its buffer holds %lld bytes, less than a header",
@@ -133,6 +138,9 @@ kiln_status ref_gemm_operand(const ref_gemm_plan *plan, uint32_t slot, const kil
         return host->set_error(KILN_INVALID,
                                "ref: tensor %u of the GEMM is missing or not in host memory",
                                (unsigned)slot);
+    if (tensor->rank != 2 && tensor->rank != 3)
+        return host->set_error(KILN_INVALID, "ref: operand %s has rank %u, not 2 or 3",
+                               slot_name(slot), (unsigned)tensor->rank);
     if (tensor->layout != KILN_LAYOUT_PACKED) {
         *operand = ref_operand_strided(tensor, data, rows_first);
         return KILN_OK;
@@ -215,6 +223,11 @@ kiln_status ref_gemm_unpack(void *plan, const kiln_run_context *context, uint32_
     if (status != KILN_OK)
         return status;
     ref_operand strided = ref_operand_strided(destination, to, is_rows_first(&gemm->desc, operand));
+    if (panels.batch != strided.batch || panels.rows != strided.rows ||
+        panels.depth != strided.depth)
+        return host->set_error(KILN_INVALID,
+                               "ref: packed operand %s and its destination have different shapes",
+                               slot_name(operand));
     copy_elements(&strided, &panels);
     return KILN_OK;
 }

@@ -99,6 +99,22 @@ static kiln_status bind_matrix(const ref_gemm_plan *plan, const kiln_gemm_args *
     return KILN_OK;
 }
 
+/* The core has seen to this for strided operands; a packed one brings its own shape. */
+static kiln_status check_shape(const gemm_run *run, const char *name, const ref_operand *operand,
+                               int64_t rows)
+{
+    bool batch = operand->batch == run->batch || operand->batch == 1;
+    if (batch && operand->rows == rows && operand->depth == run->k)
+        return KILN_OK;
+    return run->plan->instance->host->set_error(
+        KILN_INVALID,
+        "operand %s has batch %lld, %lld %s and K = %lld; the others have batch %lld, %lld and K = "
+        "%lld",
+        name, (long long)operand->batch, (long long)operand->rows,
+        *name == 'A' ? "rows" : "columns", (long long)operand->depth, (long long)run->batch,
+        (long long)rows, (long long)run->k);
+}
+
 static kiln_status bind_product(gemm_run *run, const kiln_gemm_args *arguments)
 {
     kiln_tensor a = tensor_of(arguments, KILN_GEMM_A), b = tensor_of(arguments, KILN_GEMM_B);
@@ -107,7 +123,11 @@ static kiln_status bind_product(gemm_run *run, const kiln_gemm_args *arguments)
     if (run->k == 0)
         return KILN_OK;
     kiln_status status = ref_gemm_operand(run->plan, KILN_GEMM_A, &a, &run->a);
-    return status == KILN_OK ? ref_gemm_operand(run->plan, KILN_GEMM_B, &b, &run->b) : status;
+    if (status == KILN_OK)
+        status = check_shape(run, "A", &run->a, run->m);
+    if (status == KILN_OK)
+        status = ref_gemm_operand(run->plan, KILN_GEMM_B, &b, &run->b);
+    return status == KILN_OK ? check_shape(run, "B", &run->b, run->n) : status;
 }
 
 static kiln_status bind(gemm_run *run, const kiln_gemm_args *arguments)

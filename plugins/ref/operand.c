@@ -56,7 +56,8 @@ ref_operand ref_operand_packed(const kiln_tensor *tensor, char *data, bool rows_
     operand.row_stride = 1;
     operand.depth_stride = REF_PANEL;
     operand.panel_stride = operand.depth * REF_PANEL;
-    operand.batch_stride = (operand.rows + REF_PANEL - 1) / REF_PANEL * operand.panel_stride;
+    int64_t entry = (operand.rows + REF_PANEL - 1) / REF_PANEL * operand.panel_stride;
+    operand.batch_stride = operand.batch == 1 ? 0 : entry; /* one entry serves any batch */
     return operand;
 }
 

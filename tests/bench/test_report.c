@@ -292,6 +292,7 @@ static void tables(void **state)
     strcpy(model.device, "npu:0");
     strcpy(model.void_reason, "noise");
     assert_true(bench_report_add(&report, &model));
+    strcpy(report.results[0].ceiling, "memory 208+40");
     char *text = printed(print_rows, &report);
     static const char *const parts[] = {"m=2 n=5 k=7",
                                         "100.0 ns",
@@ -306,6 +307,10 @@ static void tables(void **state)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(text, parts[i]))
             fail_msg("'%s' is missing in:\n%s", parts[i], text);
+    free(text);
+    strcpy(report.results[0].ceiling, "f32");
+    text = printed(print_rows, &report);
+    assert_null(strstr(text, "ceiling memory"));
     free(text);
     bench_report_free(&report);
 }

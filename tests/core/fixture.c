@@ -55,7 +55,8 @@ kiln_status fixture_try_open(const char *profile, uint64_t flags, kiln_runtime *
 {
     char text[4096];
     snprintf(text, sizeof text, "schema: 1\n%s", profile ? profile : "");
-    kiln_runtime_options options = {.struct_size = sizeof options, .flags = flags, .profile_text = text, .log = capture};
+    kiln_runtime_options options = {
+        .struct_size = sizeof options, .flags = flags, .profile_text = text, .log = capture};
     return kiln_runtime_open(&options, runtime);
 }
 
@@ -70,11 +71,12 @@ kiln_runtime *fixture_open(const char *profile)
 
 /* ---- Expectations ---- */
 
-void fixture_assert_fails(kiln_status got, kiln_status wanted, const char *words, const char *call, const char *file, int line)
+void fixture_assert_fails(kiln_status got, kiln_status wanted, const char *words, const char *call,
+                          const char *file, int line)
 {
     if (got != wanted) {
-        print_error("%s: %s instead of %s (%s)\n", call, kiln_status_name(got), kiln_status_name(wanted),
-                    got == KILN_OK ? "no failure" : kiln_last_error());
+        print_error("%s: %s instead of %s (%s)\n", call, kiln_status_name(got),
+                    kiln_status_name(wanted), got == KILN_OK ? "no failure" : kiln_last_error());
         _fail(file, line);
     }
     fixture_assert_says(kiln_last_error(), words, file, line);
@@ -103,7 +105,8 @@ int64_t fixture_random(int64_t low, int64_t high)
     static uint64_t state;
     if (!state) {
         const char *seed = getenv("KILN_TEST_SEED");
-        state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
+        state =
+            seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
         state |= state == 0;
         print_message("seed: KILN_TEST_SEED=%llu\n", (unsigned long long)state);
     }
@@ -200,7 +203,8 @@ void fixture_threads(int64_t count, void (*function)(void *argument, int64_t ind
     assert_non_null(calls);
     pthread_barrier_init(&barrier, NULL, (unsigned)count);
     for (int64_t i = 0; i < count; i++) {
-        calls[i] = (thread_call){.function = function, .argument = argument, .index = i, .barrier = &barrier};
+        calls[i] = (thread_call){
+            .function = function, .argument = argument, .index = i, .barrier = &barrier};
         assert_int_equal(pthread_create(&calls[i].thread, NULL, thread_main, &calls[i]), 0);
     }
     for (int64_t i = 0; i < count; i++)
@@ -211,6 +215,7 @@ void fixture_threads(int64_t count, void (*function)(void *argument, int64_t ind
 
 void fixture_sleep_us(int64_t microseconds)
 {
-    struct timespec time = {.tv_sec = microseconds / 1000000, .tv_nsec = microseconds % 1000000 * 1000};
+    struct timespec time = {.tv_sec = microseconds / 1000000,
+                            .tv_nsec = microseconds % 1000000 * 1000};
     nanosleep(&time, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kiln_convert, and the conversions of kiln/tensor.h beneath it: every code of the small types, rounding to nearest even
- * checked by comparing with both neighbours, integers beyond 2^53, saturation. */
+/* kiln_convert, and the conversions of kiln/tensor.h beneath it: every code of the small types,
+ * rounding to nearest even checked by comparing with both neighbours, integers beyond 2^53,
+ * saturation. */
 #include "tests/core/fixture.h"
 
 #include <math.h>
@@ -30,8 +31,9 @@ typedef struct small_float {
 } small_float;
 
 static const small_float small_floats[] = {
-    {KILN_F16, 0x8000, 0x7bff, true}, {KILN_BF16, 0x8000, 0x7f7f, true}, {KILN_E4M3, 0x80, 0x7e, false},
-    {KILN_E5M2, 0x80, 0x7b, true},    {KILN_E2M1, 0x8, 0x7, false},
+    {KILN_F16, 0x8000, 0x7bff, true}, {KILN_BF16, 0x8000, 0x7f7f, true},
+    {KILN_E4M3, 0x80, 0x7e, false},   {KILN_E5M2, 0x80, 0x7b, true},
+    {KILN_E2M1, 0x8, 0x7, false},
 };
 
 static void test_every_code_survives(void **state)
@@ -49,7 +51,8 @@ static void test_every_code_survives(void **state)
     }
 }
 
-/* Between neighbours: the middle goes to the even code, and the least step beside it to the nearer one. */
+/* Between neighbours: the middle goes to the even code, and the least step beside it to the nearer
+ * one. */
 static void test_rounding_to_nearest_even(void **state)
 {
     (void)state;
@@ -64,8 +67,10 @@ static void test_rounding_to_nearest_even(void **state)
                 double sign = negative ? -1 : 1;
                 uint32_t bit = negative ? type->codes : 0;
                 assert_int_equal(one_from_f64(type->type, sign * middle, 0), even | bit);
-                assert_int_equal(one_from_f64(type->type, sign * nextafter(middle, 0), 0), (code - 1) | bit);
-                assert_int_equal(one_from_f64(type->type, sign * nextafter(middle, INFINITY), 0), code | bit);
+                assert_int_equal(one_from_f64(type->type, sign * nextafter(middle, 0), 0),
+                                 (code - 1) | bit);
+                assert_int_equal(one_from_f64(type->type, sign * nextafter(middle, INFINITY), 0),
+                                 code | bit);
             }
             before = value;
         }
@@ -90,7 +95,8 @@ static void test_overflow_and_saturation(void **state)
                 assert_true(free_result == sign * INFINITY);
             else
                 assert_true(isnan(free_result));
-            assert_true(one_to_f64(type->type, one_from_f64(type->type, beyond[k], KILN_SATURATE)) == sign * most);
+            assert_true(one_to_f64(type->type, one_from_f64(type->type, beyond[k],
+                                                            KILN_SATURATE)) == sign * most);
         }
         double infinity = one_to_f64(type->type, one_from_f64(type->type, INFINITY, KILN_SATURATE));
         if (type->infinite)
@@ -112,7 +118,8 @@ static void test_scales_round_up(void **state)
         double value = one_to_f64(KILN_UE8M0, code);
         assert_true(value == ldexp(1, (int)code - 127));
         assert_int_equal(one_from_f64(KILN_UE8M0, value, 0), code);
-        assert_int_equal(one_from_f64(KILN_UE8M0, nextafter(value, INFINITY), 0), code == 0xfe ? 0xff : code + 1);
+        assert_int_equal(one_from_f64(KILN_UE8M0, nextafter(value, INFINITY), 0),
+                         code == 0xfe ? 0xff : code + 1);
     }
     assert_true(isnan(one_to_f64(KILN_UE8M0, 0xff)));
     assert_int_equal(one_from_f64(KILN_UE8M0, 0, 0), 0);
@@ -139,9 +146,12 @@ static void test_short_cuts_agree(void **state)
     }
     for (uint32_t code = 0; code < 0x10000; code++) {
         float value = kiln_f32_from_f16((uint16_t)code);
-        double slow = (code & 0x7c00) == 0x7c00 ? (code & 0x3ff ? (double)NAN : code & 0x8000 ? -INFINITY : INFINITY)
+        double slow = (code & 0x7c00) == 0x7c00 ? (code & 0x3ff    ? (double)NAN
+                                                   : code & 0x8000 ? -INFINITY
+                                                                   : INFINITY)
                                                 : kiln_float_decode(code, 5, 10);
-        assert_true(isnan(slow) ? isnan(value) : value == slow && !signbit(value) == !signbit(slow));
+        assert_true(isnan(slow) ? isnan(value)
+                                : value == slow && !signbit(value) == !signbit(slow));
     }
 }
 
@@ -150,8 +160,12 @@ static void test_short_cuts_agree(void **state)
 /* What a type can hold. */
 static __int128 least(uint32_t type)
 {
-    return type == KILN_I64 ? INT64_MIN : type == KILN_I32 ? INT32_MIN : type == KILN_I16 ? INT16_MIN : type == KILN_I8 ? INT8_MIN
-           : type == KILN_I4 ? -8 : 0;
+    return type == KILN_I64   ? INT64_MIN
+           : type == KILN_I32 ? INT32_MIN
+           : type == KILN_I16 ? INT16_MIN
+           : type == KILN_I8  ? INT8_MIN
+           : type == KILN_I4  ? -8
+                              : 0;
 }
 
 static __int128 most(uint32_t type)
@@ -181,24 +195,32 @@ static __int128 load_integer(uint32_t type, const void *memory)
 
 static void test_integers_exact_or_saturated(void **state)
 {
-    static const uint32_t types[] = {KILN_I64, KILN_U64, KILN_I32, KILN_U32, KILN_I16, KILN_U16,
-                                     KILN_I8,  KILN_U8,  KILN_I4,  KILN_U4};
+    static const uint32_t types[] = {KILN_I64, KILN_U64, KILN_I32, KILN_U32, KILN_I16,
+                                     KILN_U16, KILN_I8,  KILN_U8,  KILN_I4,  KILN_U4};
     (void)state;
     for (int64_t from = 0; from < COUNT(types); from++)
         for (int64_t to = 0; to < COUNT(types); to++)
             for (int64_t i = 0; i < 400; i++) {
-                /* A random number of random bits, so that all magnitudes occur; limits now and then. */
-                uint64_t source = (uint64_t)fixture_random(0, INT64_MAX) << 1 ^ (uint64_t)fixture_random(0, INT64_MAX);
+                /* A random number of random bits, so that all magnitudes occur; limits now and
+                 * then. */
+                uint64_t source = (uint64_t)fixture_random(0, INT64_MAX) << 1 ^
+                                  (uint64_t)fixture_random(0, INT64_MAX);
                 source >>= fixture_random(0, 63);
-                source = i == 0 ? UINT64_MAX : i == 1 ? (uint64_t)INT64_MAX : i == 2 ? (uint64_t)INT64_MIN : i == 3 ? 0 : source;
+                source = i == 0   ? UINT64_MAX
+                         : i == 1 ? (uint64_t)INT64_MAX
+                         : i == 2 ? (uint64_t)INT64_MIN
+                         : i == 3 ? 0
+                                  : source;
                 source = i % 2 ? source : ~source;
                 uint64_t result = 0;
                 assert_ok(kiln_convert(types[to], &result, types[from], &source, 1, 0));
-                __int128 value = load_integer(types[from], &source), low = least(types[to]), high = most(types[to]);
+                __int128 value = load_integer(types[from], &source), low = least(types[to]),
+                         high = most(types[to]);
                 value = value < low ? low : value > high ? high : value;
                 if (load_integer(types[to], &result) != value)
-                    fail_msg("%s %#llx becomes %s %#llx", kiln_type_name(types[from]), (unsigned long long)source,
-                             kiln_type_name(types[to]), (unsigned long long)result);
+                    fail_msg("%s %#llx becomes %s %#llx", kiln_type_name(types[from]),
+                             (unsigned long long)source, kiln_type_name(types[to]),
+                             (unsigned long long)result);
             }
 }
 
@@ -240,16 +262,19 @@ static void test_floats_to_integers(void **state)
         uint32_t type;
         int64_t expected;
     } cases[] = {
-        {2.5, KILN_I32, 2},          {3.5, KILN_I32, 4},         {-2.5, KILN_I32, -2},        {1e30, KILN_I64, INT64_MAX},
-        {-1e30, KILN_I64, INT64_MIN}, {-1, KILN_U32, 0},         {1e30, KILN_U8, 255},        {-129, KILN_I8, -128},
-        {NAN, KILN_I64, 0},          {INFINITY, KILN_I16, 32767}, {-INFINITY, KILN_U64, 0},   {0x1p63, KILN_I64, INT64_MAX},
-        {7.5, KILN_I4, 7},           {-8.6, KILN_I4, -8},        {15.5, KILN_U4, 15},         {0.5, KILN_U4, 0},
-        {NAN, KILN_BOOL, 1},         {0.1, KILN_BOOL, 1},        {-0.0, KILN_BOOL, 0},
+        {2.5, KILN_I32, 2},          {3.5, KILN_I32, 4},           {-2.5, KILN_I32, -2},
+        {1e30, KILN_I64, INT64_MAX}, {-1e30, KILN_I64, INT64_MIN}, {-1, KILN_U32, 0},
+        {1e30, KILN_U8, 255},        {-129, KILN_I8, -128},        {NAN, KILN_I64, 0},
+        {INFINITY, KILN_I16, 32767}, {-INFINITY, KILN_U64, 0},     {0x1p63, KILN_I64, INT64_MAX},
+        {7.5, KILN_I4, 7},           {-8.6, KILN_I4, -8},          {15.5, KILN_U4, 15},
+        {0.5, KILN_U4, 0},           {NAN, KILN_BOOL, 1},          {0.1, KILN_BOOL, 1},
+        {-0.0, KILN_BOOL, 0},
     };
     for (int64_t i = 0; i < COUNT(cases); i++) {
         uint64_t result = 0;
         assert_ok(kiln_convert(cases[i].type, &result, KILN_F64, &cases[i].value, 1, 0));
-        __int128 got = cases[i].type == KILN_BOOL ? (__int128)(uint8_t)result : load_integer(cases[i].type, &result);
+        __int128 got = cases[i].type == KILN_BOOL ? (__int128)(uint8_t)result
+                                                  : load_integer(cases[i].type, &result);
         assert_true(got == cases[i].expected);
     }
     uint64_t wide = 0;
@@ -286,7 +311,8 @@ static void test_wrong_arguments(void **state)
 {
     (void)state;
     float value = 1;
-    assert_fails(kiln_convert(KILN_TYPE_NONE, &value, KILN_F32, &value, 1, 0), KILN_INVALID, "type 0");
+    assert_fails(kiln_convert(KILN_TYPE_NONE, &value, KILN_F32, &value, 1, 0), KILN_INVALID,
+                 "type 0");
     assert_fails(kiln_convert(KILN_F32, &value, 99, &value, 1, 0), KILN_INVALID, "type 99");
     assert_fails(kiln_convert(KILN_F32, &value, KILN_F32, &value, -1, 0), KILN_INVALID, "count -1");
     assert_fails(kiln_convert(KILN_F32, &value, KILN_F32, &value, 1, 2), KILN_UNSUPPORTED, "0x2");
@@ -295,11 +321,16 @@ static void test_wrong_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_code_survives),      cmocka_unit_test(test_rounding_to_nearest_even),
-        cmocka_unit_test(test_overflow_and_saturation),  cmocka_unit_test(test_scales_round_up),
-        cmocka_unit_test(test_short_cuts_agree),         cmocka_unit_test(test_integers_exact_or_saturated),
-        cmocka_unit_test(test_wide_integers_round_once), cmocka_unit_test(test_floats_to_integers),
-        cmocka_unit_test(test_rows_of_packed_elements),  cmocka_unit_test(test_wrong_arguments),
+        cmocka_unit_test(test_every_code_survives),
+        cmocka_unit_test(test_rounding_to_nearest_even),
+        cmocka_unit_test(test_overflow_and_saturation),
+        cmocka_unit_test(test_scales_round_up),
+        cmocka_unit_test(test_short_cuts_agree),
+        cmocka_unit_test(test_integers_exact_or_saturated),
+        cmocka_unit_test(test_wide_integers_round_once),
+        cmocka_unit_test(test_floats_to_integers),
+        cmocka_unit_test(test_rows_of_packed_elements),
+        cmocka_unit_test(test_wrong_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

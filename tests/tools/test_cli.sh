@@ -65,7 +65,7 @@ result "info --print-config --json"
 invoke 0 env KILN_THREADS_COUNT=1 kiln info --profile ref --print-config
 says stdout "KILN_THREADS_COUNT"
 result "a variable is an origin"
-invoke 0 env KILN_THREADS_COUNT=1 kiln info --isolated --profile ref --print-config
+invoke 0 env KILN_THREADS_COUNT=1 kiln info --isolated --profile "$KILN_TEST_SRCDIR/config/ref.yaml" --print-config
 lacks stdout "KILN_THREADS_COUNT"
 result "--isolated reads no variables"
 invoke 0 kiln info --schema

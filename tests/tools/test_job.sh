@@ -35,6 +35,49 @@ invoke 0 kiln run "$digits/digits.yaml" --dry-run
 says stdout "m=360 n=128 k=64" "dry run"
 leaves out ""
 result "digits --dry-run"
+
+# ---- Several devices ----
+
+cat >npu.yaml <<'END'
+schema: 1
+name: npu-test
+plugins: [npu, ref]
+operators: {kiln.gemm/1: [npu, ref]}
+devices: {default: "npu:0"}
+END
+# One step on each of two devices and the host.
+sed -e "s|file: \([ilw]\)|file: $digits/\1|; s|rows: |rows: $digits/|" \
+    -e 's/^    d: {name: h2,.*/    backend: ref\n&/; s/^    d: {name: logits,.*/    device: "npu:1"\n&/' \
+    "$digits/digits.yaml" >mixed.yaml
+npy half.npy '<f2' '2, 2' '\000\074\000\100\000\102\000\104'
+npy whole.npy '<f4' '2, 2' "$(f32 1 2 3 4)"
+if kiln info --profile ./npu.yaml 2>/dev/null | grep -q '^  npu .* open '; then
+    invoke 0 kiln run "$digits/digits.yaml" --profile ./npu.yaml --out-dir out --compare ref --json
+    says stdout '"npu": 3' '"fallbacks": 0' '"copied_bytes": 0' '"with": "ref"' '"correct": 355'
+    lacks stdout '"cycles": 0'
+    lacks stdout '"cycles": null'
+    result "digits on npu, compared with ref"
+    invoke 0 kiln run mixed.yaml --profile ./npu.yaml --out-dir out --compare oracle
+    says stdout "npu:0" "host" "npu:1" "copied = 152.5 KiB" "fallbacks = 0" "355 of 360" "is a software model"
+    result "steps on two devices and the host"
+    invoke 0 kiln run mixed.yaml --profile ./npu.yaml --out-dir out
+    says stdout "copied = 152.5 KiB"
+    result "a comparison is no step's cost"
+    invoke 1 kiln run mixed.yaml --profile ./npu.yaml --out-dir out --compare ref
+    says stdout "NOT COMPARED: the step itself ran on ref"
+    [ "$(grep -c '[0-9]  passed$' stdout)" -eq 2 ] || problem="${problem:-not two comparisons}"
+    result "a mixed job is compared where it can be"
+    invoke 0 kiln run gemm --profile ./npu.yaml --a whole.npy --b whole.npy --out out/d.npy
+    says stdout "fallbacks = 1" "YES" "step 'gemm' fell back: on npu:0: " "a_type = f32" "copied = 32 B"
+    result "a step that the device cannot serve falls back, and says so"
+    rejects "a device that is asked for is not left" 1 "a_type = f32" \
+        kiln run gemm --profile ./npu.yaml --a whole.npy --b whole.npy --out out/d.npy --device npu:1
+    invoke 0 kiln run gemm --profile ./npu.yaml --set devices.default=host --set staging.policy=allow \
+        --a half.npy --b half.npy --out out/d.npy --compare oracle
+    says stdout "staged = 24 B" "npu" "fallbacks = 0"
+    result "staging by the library is counted"
+    rm -f out/*
+fi
 if kiln info --profile npu-davinci 2>/dev/null | grep -q '^  npu .* open '; then
     invoke 0 sh "$digits/run.sh" kiln
     says stdout "98.61 % (355 of 360)" "npu 3" "yes"

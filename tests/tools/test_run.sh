@@ -93,7 +93,7 @@ rejects "gemm: unknown backend to compare with" 1 "--compare nosuch" $gemm $same
 rejects "gemm: a tensor of an .npy file has no name" 1 "a.npy:x" $gemm --a a.npy:x --b eye.npy
 rejects "gemm: tensor that the file lacks" 1 "has no tensor 'layer1.weigt' (did you mean 'layer1.weight'?)" \
     $gemm --a "$digits/weights.safetensors:layer1.weigt" --b eye.npy
-rejects "gemm: which of several" 1 "holds 6 tensors: say which of layer1.bias" $gemm --a "$digits/weights.safetensors" --b eye.npy
+rejects "gemm: which of several" 1 "holds 6 tensors: say which of layer1.weight" $gemm --a "$digits/weights.safetensors" --b eye.npy
 problem=
 leaves out ""
 result "no failure left a file"

@@ -41,7 +41,38 @@ static void show_row(const bench_result *result)
 
 /* ---- Running ---- */
 
-static void start_session(bench_session *session, const bench_options *self, kiln_runtime *runtime,
+/* Peers that were named must be there, before anything is measured. */
+static bool add_named_peers(bench_session *session, const bench_options *self)
+{
+    bench_message message;
+    for (int i = 0; i < self->peer_count; i++) {
+        const bench_peer *peer = bench_peer_find(self->peers[i]);
+        if (!peer)
+            bench_say(&message, "there is no peer '%s'", self->peers[i]);
+        tool_progress("starting peer %s", self->peers[i]);
+        if (!peer ||
+            !bench_session_add_peer(session, peer, self->peer_core, self->peer_path, &message)) {
+            tool_fail(&self->common, "%s", message.text);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Otherwise those that are there, when the first case wants them. */
+static void add_all_peers(bench_session *session, void *context)
+{
+    const bench_options *self = context;
+    bench_message message;
+    for (int i = 0; bench_peer_at(i); i++) {
+        tool_progress("starting peer %s", bench_peer_at(i)->name);
+        if (!bench_session_add_peer(session, bench_peer_at(i), self->peer_core, self->peer_path,
+                                    &message))
+            bench_report_note(session->report, message.text);
+    }
+}
+
+static void start_session(bench_session *session, bench_options *self, kiln_runtime *runtime,
                           bench_report *report)
 {
     memset(session, 0, sizeof *session);
@@ -56,33 +87,13 @@ static void start_session(bench_session *session, const bench_options *self, kil
                                      .seed = (uint64_t)self->seed,
                                      .stop = is_interrupted,
                                      .progress = show_round};
+    if (!self->no_peers && self->peer_count == 0) {
+        session->start_peers = add_all_peers;
+        session->peers_context = self;
+    }
     report->seed = (uint64_t)self->seed;
     report->slice_ns = session->method.slice_ns;
     report->rounds = self->rounds;
-}
-
-/* Peers that were named must be there; of the others, those that are. */
-static bool add_peers(bench_session *session, const bench_options *self)
-{
-    bench_message message;
-    for (int i = 0; i < self->peer_count; i++) {
-        const bench_peer *peer = bench_peer_find(self->peers[i]);
-        if (!peer)
-            bench_say(&message, "there is no peer '%s'", self->peers[i]);
-        tool_progress("starting peer %s", self->peers[i]);
-        if (!peer ||
-            !bench_session_add_peer(session, peer, self->peer_core, self->peer_path, &message)) {
-            tool_fail(&self->common, "%s", message.text);
-            return false;
-        }
-    }
-    for (int i = 0; !self->no_peers && self->peer_count == 0 && bench_peer_at(i); i++) {
-        tool_progress("starting peer %s", bench_peer_at(i)->name);
-        if (!bench_session_add_peer(session, bench_peer_at(i), self->peer_core, self->peer_path,
-                                    &message))
-            bench_report_note(session->report, message.text);
-    }
-    return true;
 }
 
 /* What a case's text says, and how it is told: the shape is the words without type, device and
@@ -228,7 +239,7 @@ static int run_session(bench_options *self, kiln_runtime *runtime, const bench_c
     bool started = bench_session_start(&session, &message);
     if (!started)
         tool_fail(&self->common, "%s", message.text);
-    else if (!list || add_peers(&session, self)) {
+    else if (!list || add_named_peers(&session, self)) {
         if (current.table)
             bench_table_head(stdout);
         bench_target target = {runtime, self->backend_count ? self->backends[0] : NULL, "host"};

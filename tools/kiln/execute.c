@@ -73,16 +73,16 @@ static bool run_one(job_run *run, int64_t index)
 {
     const job_step *step = &run->job->steps[index];
     run_step *out = &run->steps[index];
-    kiln_buffer **d = run_buffer(run, step->d, out->device);
     kiln_stream *stream;
     int64_t before = 0, after = 0, staged = atomic_load(&run->staged_bytes);
     if (!place_inputs(run, step, out->device, &out->copied_bytes) ||
-        !run_allocate(run, step->d, out->device, d) || !run_stream(run, out->device, &stream))
+        !run_make(run, step->d, out->device) || !run_stream(run, out->device, &stream))
         return false;
     tool_progress("step %lld of %lld, %s on %s", (long long)index + 1,
                   (long long)run->job->step_count, step->name, out->info.backend);
     bool counts = read_cycles(stream, &before);
-    if (!run_plan_once(run, step, out->plan, out->device, *d, &out->time_ns))
+    kiln_buffer *d = *run_buffer(run, step->d, out->device);
+    if (!run_plan_once(run, step, out->plan, out->device, d, &out->time_ns))
         return false;
     out->counts_cycles = counts && read_cycles(stream, &after);
     out->cycles = after - before;

@@ -104,8 +104,9 @@ static void print_device(kiln_device *device)
     }
     char text[32];
     printf("  %s  %s%s\n", kiln_device_name(device), info.name,
-           info.flags & KILN_DEVICE_MODEL ? "  (a software model)" : "");
-    printf("    %lld compute units", (long long)info.compute_units);
+           info.flags & KILN_DEVICE_MODEL ? ", a software model" : "");
+    printf("    %lld compute unit%s", (long long)info.compute_units,
+           info.compute_units == 1 ? "" : "s");
     if (info.vector_bytes)
         printf(", vectors of %lld B", (long long)info.vector_bytes);
     if (info.matrix_shape[0])

@@ -118,9 +118,21 @@ static bool copy_across(job_run *run, int64_t index, kiln_buffer *from,
     return false;
 }
 
+/* A tensor that a comparison has already brought here costs the step as much as if it had not. */
+static void count_move(job_run *run, int64_t index, const kiln_device *device, int64_t *moved)
+{
+    const job_tensor *tensor = &run->job->tensors[index];
+    bool *used = &run->used[index * run->device_count + device_index(run, device)];
+    if (!*used && (tensor->producer != JOB_NONE || device != kiln_device_default(run->runtime)))
+        *moved += job_tensor_bytes(tensor);
+    *used = true;
+}
+
 bool run_place(job_run *run, int64_t tensor, kiln_device *device, int64_t *moved)
 {
     kiln_buffer **place = run_buffer(run, tensor, device), *from = anywhere(run, tensor);
+    if (moved)
+        count_move(run, tensor, device, moved);
     if (*place)
         return true;
     kiln_tensor destination = job_whole(&run->job->tensors[tensor]);
@@ -133,9 +145,13 @@ bool run_place(job_run *run, int64_t tensor, kiln_device *device, int64_t *moved
         return false;
     }
     *place = destination.buffer;
-    if (moved && (from || device != kiln_device_default(run->runtime)))
-        *moved += job_tensor_bytes(&run->job->tensors[tensor]);
     return true;
+}
+
+bool run_make(job_run *run, int64_t tensor, kiln_device *device)
+{
+    run->used[tensor * run->device_count + device_index(run, device)] = true;
+    return run_allocate(run, tensor, device, run_buffer(run, tensor, device));
 }
 
 bool run_host_tensor(job_run *run, int64_t tensor, kiln_tensor *view)

@@ -68,7 +68,7 @@ static void print_remarks(const job_run *run)
 {
     for (int64_t i = 0; i < run->job->step_count; i++)
         if (run->steps[i].fallback)
-            printf("step '%s' fell back: %s\n", run->job->steps[i].name, run->steps[i].info.reason);
+            printf("step '%s' fell back: %s\n", run->job->steps[i].name, run->steps[i].reason);
     for (int64_t i = 0; i < run->device_count; i++) {
         kiln_device *device = kiln_device_at(run->runtime, i);
         kiln_device_info info = {.struct_size = sizeof info};

@@ -37,7 +37,7 @@ static json_t *step_json(const job_run *run, int64_t index)
                   run->job->steps[index].name, "operator", step->info.operator_name, "shape",
                   gemm_describe(&run->job->steps[index].desc, shape, sizeof shape), "backend",
                   step->info.backend, "device", step->info.device, "kernel", step->info.kernel,
-                  "reason", step->info.reason, "estimated_ns", (json_int_t)step->info.estimated_ns,
+                  "reason", step->reason, "estimated_ns", (json_int_t)step->info.estimated_ns,
                   "workspace_bytes", (json_int_t)step->info.workspace_bytes, "staged",
                   step->info.staged != 0, "fallback", step->fallback);
     if (run->options->dry_run)

@@ -23,24 +23,37 @@ static kiln_status try_device(const job_run *run, const job_step *step, const ch
     return kiln_plan_create(run->runtime, KILN_GEMM, &step->desc.head, &options, &found->plan);
 }
 
+/* Adds what kept the step from a device, once for devices that are alike. */
+static void add_reason(char *why, size_t size, const kiln_device *device)
+{
+    size_t used = strlen(why);
+    if (!strstr(why, kiln_last_error()))
+        snprintf(why + used, size - used, "%son %s: %s", used ? "; " : "", kiln_device_name(device),
+                 kiln_last_error());
+}
+
 /* Tries `first`, then, unless it is `only` that one, every other device: the run copies tensors to
- * wherever they are needed, so a backend on another device will do. False with the sentence about
- * `first` in `why`. */
+ * wherever they are needed, so a backend on another device will do. `why` says what kept the step
+ * from the devices before the one that was found, or from all of them. */
 static bool find_route(const job_run *run, const job_step *step, const char *backend,
                        kiln_device *first, bool only, route *found, char why[1024])
 {
     kiln_status status = try_device(run, step, backend, first, found);
     found->elsewhere = false;
+    why[0] = '\0';
     if (status == KILN_OK)
         return true;
-    snprintf(why, 1024, "%s", kiln_last_error());
+    add_reason(why, 1024, first);
     if (only || status != KILN_UNSUPPORTED)
         return false;
+    found->elsewhere = true;
     for (int64_t i = 0; i < run->device_count; i++) {
         kiln_device *device = kiln_device_at(run->runtime, i);
-        found->elsewhere = true;
-        if (device != first && try_device(run, step, backend, device, found) == KILN_OK)
+        if (device == first)
+            continue;
+        if (try_device(run, step, backend, device, found) == KILN_OK)
             return true;
+        add_reason(why, 1024, device);
     }
     return false;
 }
@@ -68,7 +81,9 @@ static bool plan_step(const job_run *run, const job_step *step, run_step *out)
         tool_fail(run->common, "step '%s': %s", step->name, kiln_last_error());
         return false;
     }
-    out->fallback = out->info.fallback || (found.elsewhere && !step->backend);
+    bool moved = found.elsewhere && !step->backend;
+    out->fallback = out->info.fallback || moved;
+    snprintf(out->reason, sizeof out->reason, "%s", moved ? why : out->info.reason);
     return true;
 }
 

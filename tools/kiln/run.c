@@ -39,6 +39,7 @@ static job_run *new_run(const tool_common *common, const run_options *options,
     run->streams = tool_allocate((size_t)run->device_count, sizeof *run->streams);
     run->buffers =
         tool_allocate((size_t)(run->device_count * job->tensor_count), sizeof *run->buffers);
+    run->used = tool_allocate((size_t)(run->device_count * job->tensor_count), sizeof *run->used);
     run->steps = tool_allocate((size_t)job->step_count, sizeof *run->steps);
     run->outputs = tool_allocate((size_t)job->output_count, sizeof *run->outputs);
     run->checks = tool_allocate((size_t)job->check_count, sizeof *run->checks);
@@ -64,6 +65,7 @@ static void free_run(job_run *run)
     }
     free(run->streams);
     free(run->buffers);
+    free(run->used);
     free(run->steps);
     free(run->outputs);
     free(run->checks);

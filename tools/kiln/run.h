@@ -38,6 +38,7 @@ typedef struct run_step {
     kiln_plan_info info;
     kiln_device *device; /* where its tensors live */
     bool fallback;       /* not the profile's first choice */
+    char reason[1024];   /* why this backend, or why not the first choice */
     kiln_plan *other;    /* of the backend to compare with; NULL for the oracle */
     kiln_device *other_device;
     int64_t time_ns, staged_bytes, copied_bytes;
@@ -67,6 +68,7 @@ typedef struct job_run {
     int64_t device_count;
     kiln_stream **streams; /* by device; made at first use */
     kiln_buffer **buffers; /* [tensor * device_count + device]; what is where */
+    bool *used;            /* in the same order: a step made it or read it there */
     run_step *steps;
     run_output *outputs;
     run_check *checks;
@@ -83,7 +85,9 @@ bool run_plan(job_run *run);
 bool run_stream(job_run *run, kiln_device *device, kiln_stream **stream);
 
 /* Puts a tensor on a device unless it is there: from its file, or from wherever it was computed.
- * *moved (may be NULL) grows by the bytes that were copied between devices. */
+ * For a step, *moved grows by what this costs: the bytes that had to come from another device, or
+ * to another than the default one. For comparisons and outputs, which are no step's cost, `moved`
+ * is NULL. */
 bool run_place(job_run *run, int64_t tensor, kiln_device *device, int64_t *moved);
 
 /* Where a tensor is on a device: the run's reference, NULL when it is not there. */
@@ -91,6 +95,9 @@ kiln_buffer **run_buffer(const job_run *run, int64_t tensor, const kiln_device *
 
 /* Allocates room for a tensor on a device; the caller holds the reference. */
 bool run_allocate(job_run *run, int64_t tensor, kiln_device *device, kiln_buffer **buffer);
+
+/* Makes the place on a device where a step puts its result. */
+bool run_make(job_run *run, int64_t tensor, kiln_device *device);
 
 /* The whole tensor on the host, placing it there first. */
 bool run_host_tensor(job_run *run, int64_t tensor, kiln_tensor *view);

@@ -162,7 +162,7 @@ static void test_threads_and_parts(void **state)
 static void check_any_m(uint32_t type, const char *blas)
 {
     int64_t size = size_of(type);
-    enum { LARGEST = 4096, N = 40, K = 150 };
+    enum { LARGEST = 4096, N = 20, K = 150 };
     kiln_runtime *runtime = open_runtime("2", blas);
     problem p = make_problem(type, LARGEST, N, K);
     kiln_plan *plain = make_plan(runtime, &p.desc);
@@ -184,14 +184,14 @@ static void check_any_m(uint32_t type, const char *blas)
                      KILN_OK);
     p.tensors[KILN_GEMM_B] = packed;
 
-    for (int64_t m = 1; m <= LARGEST; m += m < 200 ? 1 : m < LARGEST - 50 ? 41 : 1) {
+    for (int64_t m = 1; m <= LARGEST; m += m < 130 ? 1 : m < LARGEST - 90 ? 61 : 1) {
         memset(p.d, 0xff, d_bytes(&p));
         p.tensors[KILN_GEMM_A].shape[0] = p.tensors[KILN_GEMM_D].shape[0] = m;
         run(plan, &p);
         assert_memory_equal(p.d, expected, (size_t)(m * N * size));
     }
     p.tensors[KILN_GEMM_A].shape[0] = p.tensors[KILN_GEMM_D].shape[0] = 1;
-    for (int64_t row = 0; row < 300; row++) {
+    for (int64_t row = 0; row < 130; row++) {
         p.tensors[KILN_GEMM_A].byte_offset = row * K * size;
         run(plan, &p);
         assert_memory_equal(p.d, expected + row * N * size, (size_t)(N * size));
@@ -456,6 +456,19 @@ static void test_corrupt_blobs(void **state)
     CORRUPT(bad.bytes = INT64_MAX, "bytes");
 #undef CORRUPT
     memcpy(blob, &good, sizeof good);
+    run(plan, &p);
+
+    p.tensors[KILN_GEMM_B].shape[0] = 32;
+    expect_refused(plan, &p, "not 1 x 32 x 33");
+    bad = good; /* now the blob itself is that of a smaller operand */
+    bad.shape[1] = 32;
+    bad.bytes -= 2 * 32 * (int64_t)sizeof(uint16_t);
+    memcpy(blob, &bad, sizeof bad);
+    expect_refused(plan, &p, "K = 32");
+    memcpy(blob, &good, sizeof good);
+    p.tensors[KILN_GEMM_B].rank = 0;
+    expect_refused(plan, &p, "rank 0");
+    p.tensors[KILN_GEMM_B] = packed;
     run(plan, &p);
 
     /* A buffer that ends before the blob does. */
