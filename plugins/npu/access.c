@@ -37,8 +37,8 @@ static struct npu_access rows_access(enum npu_memory memory, bool write, int64_t
 static struct npu_access fractal_access(enum npu_memory memory, bool write, int64_t address,
                                         int64_t columns, int64_t pitch, int64_t rows)
 {
-    return (struct npu_access){memory,  write, address, columns, pitch * NPU_GRANULE,
-                               rows * NPU_GRANULE};
+    return (struct npu_access){
+        memory, write, address, columns, pitch * NPU_GRANULE, rows * NPU_GRANULE};
 }
 
 static int copy_accesses(const struct npu_copy *copy, bool in, const int64_t *registers,
@@ -78,9 +78,8 @@ static int copy_accesses(const struct npu_copy *copy, bool in, const int64_t *re
         }
         local = fractal_access(copy->memory, in, copy->local, granules(bytes), copy->pitch, padded);
     }
-    struct npu_access global =
-        rows_access(NPU_GM, !in, npu_copy_address(copy, registers), rows,
-                    rows > 1 ? stride : 0, bytes);
+    struct npu_access global = rows_access(NPU_GM, !in, npu_copy_address(copy, registers), rows,
+                                           rows > 1 ? stride : 0, bytes);
     access[0] = in ? global : local;
     access[1] = in ? local : global;
     return 2;
@@ -106,10 +105,9 @@ static int load_accesses(const struct npu_load *load, const int64_t *registers,
         *reason = small_pitch;
         return -1;
     }
-    access[0] = fractal_access(NPU_L1, false, load->source, granules(across * size), load->pitch,
-                               down);
-    access[1] =
-        rows_access(load->memory, true, load->destination, 1, 0, extent * k * size);
+    access[0] =
+        fractal_access(NPU_L1, false, load->source, granules(across * size), load->pitch, down);
+    access[1] = rows_access(load->memory, true, load->destination, 1, 0, extent * k * size);
     return 2;
 }
 
@@ -133,12 +131,9 @@ static int multiply_accesses(const struct npu_multiply *multiply, const int64_t 
     }
     int64_t depth = npu_round_up(k * npu_type_bytes(multiply->type), NPU_GRANULE);
     int count = 0;
-    struct npu_access c = {NPU_L0C,
-                           false,
-                           multiply->c,
-                           n / NPU_FRACTAL_ROWS,
-                           multiply->pitch * L0C_ROW_BYTES,
-                           m * L0C_ROW_BYTES};
+    struct npu_access c = {
+        NPU_L0C,          false, multiply->c, n / NPU_FRACTAL_ROWS, multiply->pitch * L0C_ROW_BYTES,
+        m * L0C_ROW_BYTES};
     access[count++] = rows_access(NPU_L0A, false, multiply->a, 1, 0, m * depth);
     access[count++] = rows_access(NPU_L0B, false, multiply->b, 1, 0, n * depth);
     if (multiply->accumulate)

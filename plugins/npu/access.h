@@ -20,7 +20,8 @@ struct npu_access {
 #define NPU_ACCESSES 4
 
 /* Fills in the accesses of an instruction, reads first, and returns how many; 0 for flags, barriers
-   and what has an empty extent. -1, with *reason set to static text, when extents, strides or pitches cannot be. */
+   and what has an empty extent. -1, with *reason set to static text, when extents, strides or
+   pitches cannot be. */
 int npu_accesses(const struct npu_instruction *instruction, const int64_t *registers,
                  struct npu_access access[NPU_ACCESSES], const char **reason);
 

@@ -10,8 +10,7 @@ void npu_emit(struct npu_assembler *assembler, const struct npu_instruction *ins
         return;
     if (assembler->count == assembler->capacity) {
         uint32_t capacity = assembler->capacity ? 2 * assembler->capacity : 64;
-        struct npu_instruction *grown =
-            realloc(assembler->instruction, capacity * sizeof *grown);
+        struct npu_instruction *grown = realloc(assembler->instruction, capacity * sizeof *grown);
         if (!grown) {
             assembler->failed = true;
             return;

@@ -40,8 +40,8 @@ bool npu_check_footprint(struct npu_block *block, uint32_t instruction,
                          struct npu_access access[NPU_ACCESSES], int *accesses);
 
 /* That all it conflicts with happened before: in this block and, for GM, in no other. */
-bool npu_check_order(struct npu_block *block, uint32_t instruction,
-                     const struct npu_access *access, int accesses);
+bool npu_check_order(struct npu_block *block, uint32_t instruction, const struct npu_access *access,
+                     int accesses);
 
 bool npu_check_set(struct npu_block *block, uint32_t instruction);
 

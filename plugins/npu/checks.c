@@ -31,9 +31,9 @@ fail(struct npu_block *block, enum npu_fault_kind kind, uint32_t index, uint32_t
     fault->block[2] = (uint32_t)(block->number / grid[0] / grid[1]);
     char where[200];
     describe(block, index, where, sizeof where);
-    int length = snprintf(fault->text, sizeof fault->text, "program %s, block (%u, %u, %u), %s ",
-                          block->program->name, fault->block[0], fault->block[1], fault->block[2],
-                          where);
+    int length =
+        snprintf(fault->text, sizeof fault->text, "program %s, block (%u, %u, %u), %s ",
+                 block->program->name, fault->block[0], fault->block[1], fault->block[2], where);
     va_list arguments;
     va_start(arguments, format);
     if (length > 0 && (size_t)length < sizeof fault->text)

@@ -79,8 +79,8 @@ void npu_multiply(struct npu_core *core, const struct npu_multiply *multiply,
     widen(core->right, core->local[NPU_L0B] + multiply->b, multiply->type, n, depth);
     for (int64_t j = 0; j < n / SIDE; j++)
         for (int64_t i = 0; i < m / SIDE; i++) {
-            uint8_t *c = core->local[NPU_L0C] + multiply->c +
-                         (j * multiply->pitch + i * SIDE) * SIDE * 4;
+            uint8_t *c =
+                core->local[NPU_L0C] + multiply->c + (j * multiply->pitch + i * SIDE) * SIDE * 4;
             const float *a = core->left + i * depth * SIDE;
             const float *b = core->right + j * depth * SIDE;
             if (!multiply->accumulate)
@@ -92,8 +92,7 @@ void npu_multiply(struct npu_core *core, const struct npu_multiply *multiply,
         }
 }
 
-int npu_core_open(struct npu_core *core, struct npu_global *global,
-                  const struct npu_config *config)
+int npu_core_open(struct npu_core *core, struct npu_global *global, const struct npu_config *config)
 {
     memset(core, 0, sizeof *core);
     core->global = global;

@@ -55,7 +55,8 @@ struct npu_device {
     bool closing;
 };
 
-/* ---- The device's thread. Functions named *_locked are called with the system's lock held. ---- */
+/* ---- The device's thread. Functions named *_locked are called with the system's lock held. ----
+ */
 
 static bool is_ready_locked(const struct npu_stream *stream)
 {
@@ -69,8 +70,8 @@ static bool is_ready_locked(const struct npu_stream *stream)
 /* In turn, beginning behind the one that was served last. */
 static struct npu_stream *next_ready_locked(struct npu_device *device)
 {
-    struct npu_stream *first = device->last && device->last->next ? device->last->next
-                                                                  : device->streams;
+    struct npu_stream *first =
+        device->last && device->last->next ? device->last->next : device->streams;
     struct npu_stream *stream = first;
     while (stream) {
         if (is_ready_locked(stream)) {
@@ -102,8 +103,8 @@ static int launch(struct npu_device *device, const struct command *command,
                   struct npu_counters *counters, char *text, size_t size)
 {
     struct npu_fault fault;
-    if (npu_machine_launch(&device->machine, command->as.launch.program,
-                           &command->as.launch.launch, counters, &fault) == 0)
+    if (npu_machine_launch(&device->machine, command->as.launch.program, &command->as.launch.launch,
+                           counters, &fault) == 0)
         return NPU_OK;
     snprintf(text, size, "%s", fault.text);
     return NPU_FAULT;
@@ -140,8 +141,7 @@ static int execute(struct npu_stream *stream, const struct command *command,
         return launch(device, command, counters, text, size);
     if (command->kind == EXPECT)
         return expect(device, command, text, size);
-    counters->copied +=
-        (uint64_t)npu_transfer_run(&device->machine.global, &command->as.transfer);
+    counters->copied += (uint64_t)npu_transfer_run(&device->machine.global, &command->as.transfer);
     return NPU_OK;
 }
 
@@ -380,8 +380,10 @@ int npu_enqueue_expect(struct npu_stream *stream, int64_t address, const void *b
                        const char *sentence, char *error, size_t size)
 {
     struct npu_global *global = &stream->device->machine.global;
-    if (count < 1 || count > NPU_EXPECT_MAX || !npu_global_holds(global, address, address + count)) {
-        snprintf(error, size, "%lld bytes of global memory at %#llx do not lie within one allocation",
+    if (count < 1 || count > NPU_EXPECT_MAX ||
+        !npu_global_holds(global, address, address + count)) {
+        snprintf(error, size,
+                 "%lld bytes of global memory at %#llx do not lie within one allocation",
                  (long long)count, (long long)address);
         return NPU_INVALID;
     }
@@ -415,8 +417,9 @@ int npu_enqueue_record(struct npu_stream *stream, struct npu_event *event, char 
         return NPU_INVALID;
     if (event->gate || event->recorded - event->finished == NPU_EVENT_WINDOW) {
         pthread_mutex_unlock(&stream->device->system->lock);
-        snprintf(error, size, event->gate ? "a gate cannot be recorded"
-                                          : "the event has %d recordings under way already",
+        snprintf(error, size,
+                 event->gate ? "a gate cannot be recorded"
+                             : "the event has %d recordings under way already",
                  NPU_EVENT_WINDOW);
         return NPU_INVALID;
     }

@@ -4,7 +4,8 @@
  * The thread takes, in turn, the first command of any stream that can go on; commands of one stream
  * run in order. A fault stays with its stream: what is queued behind it is skipped, and waits
  * return it. But events that would have been recorded are completed with the fault, so that nobody
- * waits for ever, and host functions are called, so that what they own is not lost. All functions may be called from any thread; one thread at a time feeds a stream.
+ * waits for ever, and host functions are called, so that what they own is not lost. All functions
+ * may be called from any thread; one thread at a time feeds a stream.
  *
  * Functions that can fail return a status, negative on failure, and then write one sentence to
  * error (size bytes). */
@@ -30,7 +31,8 @@ enum npu_status {
 /* What devices of one instance share, so that a stream can wait for an event of another device. */
 struct npu_system {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a command, an event or a gate was completed, or something was queued */
+    pthread_cond_t
+        changed; /* a command, an event or a gate was completed, or something was queued */
     /* Called before a host function that gets a fault, on its thread; may be NULL. */
     void (*report)(void *context, int status, const char *text);
     void *context;
@@ -71,8 +73,8 @@ int npu_enqueue_launch(struct npu_stream *stream, const struct npu_program *prog
                        const struct npu_launch *launch, char *error, size_t size);
 int npu_enqueue_transfer(struct npu_stream *stream, const struct npu_transfer *transfer,
                          char *error, size_t size);
-/* Faults the stream with NPU_INVALID and `sentence` unless GM holds `count` given bytes. The bytes are
-   copied, the sentence must live until it is done. */
+/* Faults the stream with NPU_INVALID and `sentence` unless GM holds `count` given bytes. The bytes
+   are copied, the sentence must live until it is done. */
 int npu_enqueue_expect(struct npu_stream *stream, int64_t address, const void *bytes, int64_t count,
                        const char *sentence, char *error, size_t size);
 int npu_enqueue_host(struct npu_stream *stream, npu_host_function function, void *argument,

@@ -16,12 +16,12 @@ static const char *type_name(enum npu_type type)
 static const char *function_name(enum npu_function function)
 {
     static const char *const names[NPU_FUNCTIONS] = {
-        [NPU_FILL] = "fill",           [NPU_MOVE] = "move",
-        [NPU_CONVERT] = "convert",     [NPU_ADD] = "add",
-        [NPU_MUL] = "mul",             [NPU_SCALE] = "scale",
-        [NPU_BLEND] = "blend",         [NPU_RELU] = "relu",
-        [NPU_GELU_ERF] = "gelu_erf",   [NPU_GELU_TANH] = "gelu_tanh",
-        [NPU_SILU] = "silu",           [NPU_CLIP] = "clip",
+        [NPU_FILL] = "fill",         [NPU_MOVE] = "move",
+        [NPU_CONVERT] = "convert",   [NPU_ADD] = "add",
+        [NPU_MUL] = "mul",           [NPU_SCALE] = "scale",
+        [NPU_BLEND] = "blend",       [NPU_RELU] = "relu",
+        [NPU_GELU_ERF] = "gelu_erf", [NPU_GELU_TANH] = "gelu_tanh",
+        [NPU_SILU] = "silu",         [NPU_CLIP] = "clip",
     };
     return names[function];
 }
@@ -72,7 +72,8 @@ static void print_load(const struct npu_load *load, char *text, size_t size)
 
 static void print_multiply(const struct npu_multiply *multiply, char *text, size_t size)
 {
-    snprintf(text, size, "multiply.%s L0C[%#llx pitch %lld] %s L0A[%#llx] * L0B[%#llx], %s x %s x k %s",
+    snprintf(text, size,
+             "multiply.%s L0C[%#llx pitch %lld] %s L0A[%#llx] * L0B[%#llx], %s x %s x k %s",
              type_name(multiply->type), (long long)multiply->c, (long long)multiply->pitch,
              multiply->accumulate ? "+=" : "=", (long long)multiply->a, (long long)multiply->b,
              value(multiply->m).text, value(multiply->n).text, value(multiply->k).text);
@@ -101,8 +102,7 @@ static void print_elementwise(const struct npu_elementwise *e, char *text, size_
     size_t length = 0;
     for (int i = 0; i < count && length < sizeof sources; i++) {
         int written = snprintf(sources + length, sizeof sources - length, ", %s %s[%#llx]%s",
-                               type_name(e->source[i].type),
-                               e->function == NPU_MOVE ? "L0C" : "UB",
+                               type_name(e->source[i].type), e->function == NPU_MOVE ? "L0C" : "UB",
                                (long long)e->source[i].address, i == 1 ? spreads[e->spread] : "");
         length += written > 0 ? (size_t)written : 0;
     }

@@ -20,7 +20,8 @@ static void scatter_row(uint8_t *first, int64_t column_bytes, const uint8_t *row
 static void gather_row(uint8_t *row, const uint8_t *first, int64_t column_bytes, int64_t bytes)
 {
     for (int64_t done = 0; done < bytes; done += NPU_GRANULE, first += column_bytes)
-        memcpy(row + done, first, (size_t)(bytes - done < NPU_GRANULE ? bytes - done : NPU_GRANULE));
+        memcpy(row + done, first,
+               (size_t)(bytes - done < NPU_GRANULE ? bytes - done : NPU_GRANULE));
 }
 
 void npu_copy_in(struct npu_core *core, const struct npu_copy *copy, const int64_t *registers)
@@ -59,8 +60,8 @@ void npu_copy_out(struct npu_core *core, const struct npu_copy *copy, const int6
         if (copy->layout == NPU_ROWS)
             memcpy(global + row * stride, local + row * copy->pitch, (size_t)bytes);
         else
-            gather_row(global + row * stride, local + row * NPU_GRANULE,
-                       copy->pitch * NPU_GRANULE, bytes);
+            gather_row(global + row * stride, local + row * NPU_GRANULE, copy->pitch * NPU_GRANULE,
+                       bytes);
     }
 }
 

@@ -79,8 +79,8 @@ int npu_gate_complete(struct npu_event *gate, int status, const char *text, char
     int result = NPU_OK;
     pthread_mutex_lock(&gate->system->lock);
     if (!gate->gate || gate->finished == gate->recorded) {
-        snprintf(error, size, "%s", gate->gate ? "the gate has already been completed"
-                                               : "the event is not a gate");
+        snprintf(error, size, "%s",
+                 gate->gate ? "the gate has already been completed" : "the event is not a gate");
         result = NPU_INVALID;
     } else {
         npu_event_complete(gate, gate->recorded, status,
@@ -96,8 +96,8 @@ int npu_gate_reset(struct npu_event *gate, char *error, size_t size)
     int result = NPU_OK;
     pthread_mutex_lock(&gate->system->lock);
     if (!gate->gate || gate->finished != gate->recorded) {
-        snprintf(error, size, "%s", gate->gate ? "the gate has not been completed yet"
-                                               : "the event is not a gate");
+        snprintf(error, size, "%s",
+                 gate->gate ? "the gate has not been completed yet" : "the event is not a gate");
         result = NPU_INVALID;
     } else {
         gate->recorded++;

@@ -37,8 +37,8 @@ struct npu_gemm {
     bool saturate;    /* f16 and bf16 results stay finite where they were */
     bool product;     /* false: A and B are not read and their product counts as absent */
     bool read_c;      /* false: C is not read and counts as absent */
-    int64_t m; /* the largest */
-    int64_t n; /* the largest */
+    int64_t m;        /* the largest */
+    int64_t n;        /* the largest */
     int64_t k;
     uint32_t epilogues;
     struct npu_epilogue epilogue[NPU_EPILOGUES];

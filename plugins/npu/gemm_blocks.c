@@ -68,8 +68,11 @@ static bool fits(const struct npu_config *config, const struct npu_gemm *gemm,
     const struct {
         enum npu_memory memory;
         int64_t end;
-    } ends[] = {{NPU_UB, layout.ub_end},   {NPU_L0C, layout.l0c_end}, {NPU_L0A, layout.l0a_end},
-                {NPU_L0B, layout.l0b_end}, {NPU_L1, layout.l1_end}};
+    } ends[] = {{NPU_UB, layout.ub_end},
+                {NPU_L0C, layout.l0c_end},
+                {NPU_L0A, layout.l0a_end},
+                {NPU_L0B, layout.l0b_end},
+                {NPU_L1, layout.l1_end}};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (ends[i].end > config->size[ends[i].memory]) {
             *full = ends[i].memory;
@@ -84,15 +87,15 @@ int npu_gemm_check_blocks(const struct npu_config *config, const struct npu_gemm
 {
     int64_t across = npu_across(gemm->type), needed;
     enum npu_memory full;
-    if (blocks->m < across || blocks->n < across || blocks->depth < across ||
-        blocks->m % across || blocks->n % across || blocks->depth % across ||
-        blocks->k < blocks->depth || blocks->k % blocks->depth || blocks->m > 4096 ||
-        blocks->n > 4096 || blocks->k > 65536) {
-        snprintf(error, size,
-                 "blocks of %lld x %lld x %lld with slices of %lld cannot be used: each extent must "
-                 "be a multiple of %lld, and the block's depth one of the slice's",
-                 (long long)blocks->m, (long long)blocks->n, (long long)blocks->k,
-                 (long long)blocks->depth, (long long)across);
+    if (blocks->m < across || blocks->n < across || blocks->depth < across || blocks->m % across ||
+        blocks->n % across || blocks->depth % across || blocks->k < blocks->depth ||
+        blocks->k % blocks->depth || blocks->m > 4096 || blocks->n > 4096 || blocks->k > 65536) {
+        snprintf(
+            error, size,
+            "blocks of %lld x %lld x %lld with slices of %lld cannot be used: each extent must "
+            "be a multiple of %lld, and the block's depth one of the slice's",
+            (long long)blocks->m, (long long)blocks->n, (long long)blocks->k,
+            (long long)blocks->depth, (long long)across);
         return -1;
     }
     if (!fits(config, gemm, blocks, &full, &needed)) {

@@ -71,10 +71,8 @@ void npu_gemm_launch(const struct npu_gemm *gemm, const struct npu_gemm_blocks *
     launch->count = NPU_R_GEMM_COUNT;
     set_side(launch, &a, gemm->type, &arguments->a, ROWS);
     set_side(launch, &b, gemm->type, &arguments->b, COLUMNS);
-    set_matrix(launch, NPU_R_C, &arguments->c, blocks->m,
-               blocks->n * npu_type_bytes(gemm->c_type));
-    set_matrix(launch, NPU_R_D, &arguments->d, blocks->m,
-               blocks->n * npu_type_bytes(gemm->d_type));
+    set_matrix(launch, NPU_R_C, &arguments->c, blocks->m, blocks->n * npu_type_bytes(gemm->c_type));
+    set_matrix(launch, NPU_R_D, &arguments->d, blocks->m, blocks->n * npu_type_bytes(gemm->d_type));
     launch->rule[NPU_R_M] = npu_rest_rule(arguments->m, blocks->m, ROWS);
     launch->rule[NPU_R_N] = npu_rest_rule(arguments->n, blocks->n, COLUMNS);
     launch->rule[NPU_R_K] = npu_fixed_rule(arguments->k);

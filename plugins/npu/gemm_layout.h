@@ -14,10 +14,11 @@ enum npu_gemm_register {
     NPU_R_C_STRIDE,
     NPU_R_D,
     NPU_R_D_STRIDE,
-    NPU_R_M,       /* rows of this block */
-    NPU_R_N,       /* columns of this block */
-    NPU_R_K,       /* all of it, where it is dynamic */
-    NPU_R_A_PACKED, /* packed A: with k down the rows, columns of 32 bytes in this block; else bytes */
+    NPU_R_M,        /* rows of this block */
+    NPU_R_N,        /* columns of this block */
+    NPU_R_K,        /* all of it, where it is dynamic */
+    NPU_R_A_PACKED, /* packed A: with k down the rows, columns of 32 bytes in this block; else bytes
+                     */
     NPU_R_B_PACKED, /* of each column in this block; and the same for B */
     NPU_R_ALPHA,
     NPU_R_BETA,
@@ -49,10 +50,10 @@ void npu_gemm_layout(const struct npu_config *config, const struct npu_gemm *gem
 
 /* One of the two operands of the product. */
 struct npu_gemm_side {
-    bool k_rows;        /* stored with k down the rows: K by M, or K by N */
+    bool k_rows; /* stored with k down the rows: K by M, or K by N */
     bool packed;
-    int64_t block;      /* rows of op(A) or columns of op(B) in a block */
-    int32_t address;    /* registers */
+    int64_t block;   /* rows of op(A) or columns of op(B) in a block */
+    int32_t address; /* registers */
     int32_t extent;
     int32_t packed_extent;
     struct npu_pack stored; /* the whole matrix, where it is packed */

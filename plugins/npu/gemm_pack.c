@@ -98,8 +98,8 @@ struct npu_program *npu_pack_program(const struct npu_config *config, enum npu_t
     npu_emit_copy_in(&out, unpack ? &packed : &plain);
     npu_emit_copy_out(&out, unpack ? &plain : &packed);
     if (!npu_synchronize(&out, config, registers, error, size))
-        program = npu_program_create(unpack ? "unpack" : "pack", out.instruction, out.count, error,
-                                     size);
+        program =
+            npu_program_create(unpack ? "unpack" : "pack", out.instruction, out.count, error, size);
     npu_assembler_free(&out);
     return program;
 }

@@ -56,7 +56,8 @@ static void copy_packed(struct builder *b, const struct npu_gemm_side *side, int
                         int64_t local)
 {
     int64_t depth = smaller(b->gemm->k - k, b->blocks->k);
-    int64_t granules = npu_round_up(depth * npu_type_bytes(b->gemm->type), NPU_GRANULE) / NPU_GRANULE;
+    int64_t granules =
+        npu_round_up(depth * npu_type_bytes(b->gemm->type), NPU_GRANULE) / NPU_GRANULE;
     int64_t rows = npu_round_up(depth, npu_across(b->gemm->type));
     int64_t stride = npu_pack_stride(&side->stored);
     int64_t skipped = k * npu_type_bytes(b->gemm->type) / NPU_GRANULE * stride;
@@ -69,8 +70,8 @@ static void copy_packed(struct builder *b, const struct npu_gemm_side *side, int
         .global = {side->address, side->k_rows ? k * NPU_GRANULE : skipped, 0},
         .stride = npu_constant(stride),
         .rows = side->k_rows ? npu_register(side->packed_extent) : npu_constant(granules),
-        .columns = side->k_rows ? npu_constant(rows * NPU_GRANULE)
-                                : npu_register(side->packed_extent),
+        .columns =
+            side->k_rows ? npu_constant(rows * NPU_GRANULE) : npu_register(side->packed_extent),
     };
     npu_emit_copy_in(&b->out, &copy);
 }
@@ -162,8 +163,7 @@ static void move_product(struct builder *b)
     bool integer = b->gemm->type == NPU_I8;
     b->value_type = integer && b->gemm->d_type == NPU_I32 ? NPU_I32 : NPU_F32;
     struct npu_elementwise move = on_block(b, NPU_MOVE);
-    move.source[0] =
-        (struct npu_vector_operand){0, b->blocks->m, integer ? NPU_I32 : NPU_F32};
+    move.source[0] = (struct npu_vector_operand){0, b->blocks->m, integer ? NPU_I32 : NPU_F32};
     npu_emit_elementwise(&b->out, &move);
 }
 
@@ -376,8 +376,7 @@ static void typical_registers(const struct builder *b, int64_t *registers)
 }
 
 struct npu_program *npu_gemm_program(const struct npu_config *config, const struct npu_gemm *gemm,
-                                     const struct npu_gemm_blocks *blocks, char *error,
-                                     size_t size)
+                                     const struct npu_gemm_blocks *blocks, char *error, size_t size)
 {
     static const char *const type_names[NPU_TYPES] = {"f16", "bf16", "i8", "f32", "i32"};
     struct builder b = {.gemm = gemm, .blocks = blocks};

@@ -36,9 +36,9 @@ static uint64_t hash_of(const struct npu_config *config)
 
 void npu_fingerprint(const struct npu_config *config, char *text, size_t size)
 {
-    snprintf(text, size, "npu model %s, %u cores, L1 %lld, UB %lld, parameters %016llx", NPU_VERSION,
-             config->cores, (long long)config->size[NPU_L1], (long long)config->size[NPU_UB],
-             (unsigned long long)hash_of(config));
+    snprintf(text, size, "npu model %s, %u cores, L1 %lld, UB %lld, parameters %016llx",
+             NPU_VERSION, config->cores, (long long)config->size[NPU_L1],
+             (long long)config->size[NPU_UB], (unsigned long long)hash_of(config));
 }
 
 static kiln_status device_info(void *object, int64_t index, kiln_device_info *info)
@@ -81,8 +81,8 @@ static kiln_status device_open(void *object, int64_t index, kiln_device *core, v
     if (!handle)
         return instance->host->set_error(KILN_NO_MEMORY, "npu: no memory for a device");
     handle->instance = instance;
-    int status = npu_device_open(&instance->system, &instance->config, &handle->engine, error,
-                                 sizeof error);
+    int status =
+        npu_device_open(&instance->system, &instance->config, &handle->engine, error, sizeof error);
     if (status != NPU_OK) {
         kiln_status failure = result(handle, status, error);
         free(handle);

@@ -66,12 +66,12 @@ kiln_status npu_gemm_prepare_packing(struct npu_gemm_plan *plan)
         bool is_a = operand == KILN_GEMM_A;
         bool transposed = is_a ? plan->gemm.transpose_a : plan->gemm.transpose_b;
         int64_t rows = is_a ? desc->m : desc->k, columns = is_a ? desc->k : desc->n;
-        *header = (kiln_pack_header){.version = 1,
-                                     .header_bytes = PAYLOAD_AT,
-                                     .type = is_a ? desc->a_type : desc->b_type,
-                                     .operand = operand,
-                                     .shape = {1, transposed ? columns : rows,
-                                               transposed ? rows : columns}};
+        *header = (kiln_pack_header){
+            .version = 1,
+            .header_bytes = PAYLOAD_AT,
+            .type = is_a ? desc->a_type : desc->b_type,
+            .operand = operand,
+            .shape = {1, transposed ? columns : rows, transposed ? rows : columns}};
         memcpy(header->magic, "KILNPACK", sizeof header->magic);
         snprintf(header->backend, sizeof header->backend, "npu");
         snprintf(header->format, sizeof header->format, "%s", format);
@@ -94,8 +94,8 @@ kiln_status npu_gemm_pack_size(void *object, uint32_t operand, int64_t *bytes)
         return refuse_operand(plan, operand);
     int64_t size = blob_bytes(plan, operand, plan->desc.batch > 0 ? plan->desc.batch : 1);
     if (size < 0)
-        return plan->instance->host->set_error(
-            KILN_INVALID, "npu: the packed operand would not fit in 64 bits");
+        return plan->instance->host->set_error(KILN_INVALID,
+                                               "npu: the packed operand would not fit in 64 bits");
     *bytes = size;
     return KILN_OK;
 }
@@ -129,7 +129,8 @@ static kiln_status check_shape(const struct npu_gemm_plan *plan, uint32_t operan
         tensor->shape[rank - 1] == shape[2])
         return KILN_OK;
     return plan->instance->host->set_error(
-        KILN_INVALID, "npu: packed operand %s must have the shape %lld x %lld, with the batch before",
+        KILN_INVALID,
+        "npu: packed operand %s must have the shape %lld x %lld, with the batch before",
         operand == KILN_GEMM_A ? "A" : "B", (long long)shape[1], (long long)shape[2]);
 }
 
@@ -247,7 +248,6 @@ kiln_status npu_gemm_unpack(void *object, const kiln_run_context *context, uint3
         status = locate(plan, operand, packed, batch_of(destination), &address);
     if (status == KILN_OK)
         status = npu_gemm_expect_blob(plan, context, operand, packed);
-    return status == KILN_OK
-               ? enqueue(plan, context, operand, destination, address, plan->unpack)
-               : status;
+    return status == KILN_OK ? enqueue(plan, context, operand, destination, address, plan->unpack)
+                             : status;
 }

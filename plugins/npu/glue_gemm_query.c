@@ -4,8 +4,8 @@
  *   A and B    both of one type: f16, bf16 or i8
  *   C and D    f32, f16, bf16, i32 or i8
  *   operands   f32, f16, bf16
- *   sizes      M, N, K and the batch may be dynamic; a packed operand has the largest M, N and K, and
- *              with one a run must have the largest K */
+ *   sizes      M, N, K and the batch may be dynamic; a packed operand has the largest M, N and K,
+ * and with one a run must have the largest K */
 #include "plugins/npu/glue.h"
 
 #include <stdarg.h>
@@ -89,8 +89,10 @@ static bool accept_modes(const kiln_gemm_desc *desc, kiln_answer *answer)
         return decline(answer, "flags = 0x%x: npu knows 0x%x", (unsigned)desc->head.flags,
                        (unsigned)KNOWN_FLAGS);
     if (desc->precision != KILN_PRECISION_EXACT && desc->precision != KILN_PRECISION_FAST)
-        return decline(answer, "precision = %u: npu has one precision, and cannot be asked for a "
-                       "relative error", (unsigned)desc->precision);
+        return decline(answer,
+                       "precision = %u: npu has one precision, and cannot be asked for a "
+                       "relative error",
+                       (unsigned)desc->precision);
     if (desc->max_rel_error != 0)
         return decline(answer, "max_rel_error = %g: npu has one precision", desc->max_rel_error);
     if (desc->grouping != KILN_GROUPING_NONE || desc->groups)

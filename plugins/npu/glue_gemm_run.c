@@ -55,8 +55,8 @@ static kiln_status make_programs(const struct npu_instance *instance, struct npu
             struct npu_gemm variant = plan->gemm;
             variant.product = product;
             variant.read_c = read_c;
-            plan->program[product][read_c] = npu_gemm_program(&instance->config, &variant,
-                                                              &plan->blocks, error, sizeof error);
+            plan->program[product][read_c] =
+                npu_gemm_program(&instance->config, &variant, &plan->blocks, error, sizeof error);
             if (!plan->program[product][read_c])
                 return instance->host->set_error(KILN_NO_MEMORY, "npu: %s", error);
         }
@@ -98,10 +98,9 @@ kiln_status npu_gemm_strided_operand(const struct npu_gemm_plan *plan, const kil
     int64_t size = kiln_type_bits(tensor->type) / 8;
     uint32_t rank = tensor->rank;
     if (!tensor->buffer)
-        return host->set_error(KILN_INVALID, "npu: tensor %u of the GEMM is not in a device's buffer",
-                               (unsigned)slot);
-    result->address =
-        npu_memory_address(host->buffer_native(tensor->buffer)) + tensor->byte_offset;
+        return host->set_error(
+            KILN_INVALID, "npu: tensor %u of the GEMM is not in a device's buffer", (unsigned)slot);
+    result->address = npu_memory_address(host->buffer_native(tensor->buffer)) + tensor->byte_offset;
     result->stride = rank >= 2 ? tensor->strides[rank - 2] * size : 0;
     result->batch = rank == 3 ? tensor->strides[0] * size : 0;
     return KILN_OK;
@@ -118,8 +117,8 @@ static kiln_status bind(const struct npu_gemm_plan *plan, const kiln_gemm_args *
 {
     const kiln_tensor *tensor = tensor_of(arguments, slot);
     if (!tensor)
-        return plan->instance->host->set_error(KILN_INVALID, "npu: tensor %u of the GEMM is missing",
-                                               (unsigned)slot);
+        return plan->instance->host->set_error(
+            KILN_INVALID, "npu: tensor %u of the GEMM is missing", (unsigned)slot);
     if (tensor->layout == KILN_LAYOUT_PACKED)
         return npu_gemm_packed_operand(plan, slot, tensor, result);
     return npu_gemm_strided_operand(plan, tensor, slot, result);
@@ -129,7 +128,8 @@ static kiln_status bind(const struct npu_gemm_plan *plan, const kiln_gemm_args *
 static kiln_status bind_all(const struct npu_gemm_plan *plan, const kiln_gemm_args *arguments,
                             struct npu_gemm *variant, struct npu_gemm_arguments *bound)
 {
-    const kiln_tensor *a = tensor_of(arguments, KILN_GEMM_A), *d = tensor_of(arguments, KILN_GEMM_D);
+    const kiln_tensor *a = tensor_of(arguments, KILN_GEMM_A),
+                      *d = tensor_of(arguments, KILN_GEMM_D);
     if (!d || !a || d->rank < 2)
         return plan->instance->host->set_error(KILN_INVALID, "npu: A or D of the GEMM is missing");
     *variant = plan->gemm;

@@ -54,8 +54,7 @@ static int64_t find_gap(const struct npu_global *global, int64_t bytes, int64_t 
 {
     int64_t begin = align_up(NPU_GM_BASE, alignment);
     for (size_t i = 0; i <= global->count; i++) {
-        int64_t limit =
-            i < global->count ? global->ranges[i].begin : NPU_GM_BASE + global->size;
+        int64_t limit = i < global->count ? global->ranges[i].begin : NPU_GM_BASE + global->size;
         if (limit - begin >= bytes) {
             *index = i;
             return begin;
@@ -70,8 +69,7 @@ static int64_t largest_gap(const struct npu_global *global)
 {
     int64_t largest = 0, begin = NPU_GM_BASE;
     for (size_t i = 0; i <= global->count; i++) {
-        int64_t limit =
-            i < global->count ? global->ranges[i].begin : NPU_GM_BASE + global->size;
+        int64_t limit = i < global->count ? global->ranges[i].begin : NPU_GM_BASE + global->size;
         if (limit - begin > largest)
             largest = limit - begin;
         if (i < global->count)
@@ -100,19 +98,19 @@ int npu_global_alloc(struct npu_global *global, int64_t bytes, int64_t alignment
     size_t index = 0;
     pthread_mutex_lock(&global->lock);
     if (bytes < 0 || alignment < 0 || (alignment & (alignment - 1))) {
-        snprintf(error, size, "cannot allocate %lld bytes aligned to %lld: the size must not be "
-                 "negative and the alignment a power of two", (long long)bytes,
-                 (long long)alignment);
+        snprintf(error, size,
+                 "cannot allocate %lld bytes aligned to %lld: the size must not be "
+                 "negative and the alignment a power of two",
+                 (long long)bytes, (long long)alignment);
     } else if (!make_room(global)) {
         snprintf(error, size, "no host memory for the list of allocations");
     } else {
         if (alignment < global->alignment)
             alignment = global->alignment;
         /* One byte at least, so that addresses of empty allocations differ. */
-        int64_t begin =
-            bytes > global->size || alignment > global->size
-                ? -1
-                : find_gap(global, bytes ? bytes : 1, alignment, &index);
+        int64_t begin = bytes > global->size || alignment > global->size
+                            ? -1
+                            : find_gap(global, bytes ? bytes : 1, alignment, &index);
         if (begin < 0) {
             snprintf(error, size,
                      "global memory is exhausted: %lld bytes asked for, %lld free in one piece of "

@@ -44,8 +44,8 @@ void npu_shadow_begin_block(struct npu_shadow *shadow);
 
 /* Notes that entry number `clock` of a pipe's queue does `access`, which lies within its memory.
    Raises newest->of[p] to the newest entry of each other pipe that conflicts: it wrote what is
-   accessed, or read what is written. Returns false when bytes are read that nothing has written, and
-   then sets *address to the first such granule. */
+   accessed, or read what is written. Returns false when bytes are read that nothing has written,
+   and then sets *address to the first such granule. */
 bool npu_shadow_visit(struct npu_shadow *shadow, enum npu_pipe pipe, uint32_t clock,
                       const struct npu_access *access, struct npu_clock *newest, int64_t *address);
 

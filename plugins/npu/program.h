@@ -11,8 +11,8 @@
 #define NPU_REGISTERS   32
 #define NPU_NO_REGISTER (-1)
 
-/* An address, extent or stride: registers[reg] + offset, or offset alone; at most `most`, unless that
-   is 0. An instruction one of whose extents is 0 or less does nothing. */
+/* An address, extent or stride: registers[reg] + offset, or offset alone; at most `most`, unless
+   that is 0. An instruction one of whose extents is 0 or less does nothing. */
 struct npu_value {
     int32_t reg; /* NPU_NO_REGISTER: the value is offset */
     int64_t offset;
@@ -26,10 +26,10 @@ struct npu_scalar {
 };
 
 enum npu_opcode {
-    NPU_COPY_IN,  /* MTE2: GM to L1 or UB */
-    NPU_COPY_OUT, /* MTE3: UB to GM */
-    NPU_LOAD,     /* MTE1: L1 to L0A or L0B */
-    NPU_MULTIPLY, /* M: L0C (+)= L0A * L0B */
+    NPU_COPY_IN,     /* MTE2: GM to L1 or UB */
+    NPU_COPY_OUT,    /* MTE3: UB to GM */
+    NPU_LOAD,        /* MTE1: L1 to L0A or L0B */
+    NPU_MULTIPLY,    /* M: L0C (+)= L0A * L0B */
     NPU_ELEMENTWISE, /* V: on UB; moving accumulators from L0C */
     NPU_SET_FLAG,    /* on the source pipe */
     NPU_WAIT_FLAG,   /* on the destination pipe */
@@ -75,8 +75,9 @@ struct npu_load {
     struct npu_value extent;
 };
 
-/* MULTIPLY: C[m,n] (+)= sum over k, ascending, of A[m,k] * B[k,n]; m and n are rounded up to 16, k to
-   32 bytes of elements. C lies in 16-column panels of `pitch` rows, 64 bytes a row: f32, or i32 for NPU_I8. */
+/* MULTIPLY: C[m,n] (+)= sum over k, ascending, of A[m,k] * B[k,n]; m and n are rounded up to 16, k
+   to 32 bytes of elements. C lies in 16-column panels of `pitch` rows, 64 bytes a row: f32, or i32
+   for NPU_I8. */
 struct npu_multiply {
     enum npu_type type; /* NPU_F16, NPU_BF16 or NPU_I8 */
     bool accumulate;    /* false: starts from 0 */
@@ -118,8 +119,8 @@ struct npu_vector_operand {
     enum npu_type type;
 };
 
-/* ELEMENTWISE: rows * columns elements, row by row. Operands and arithmetic are f32, except: MOVE and
-   CONVERT take and give any type, rounding to nearest even (16-bit floats by way of f32) and
+/* ELEMENTWISE: rows * columns elements, row by row. Operands and arithmetic are f32, except: MOVE
+   and CONVERT take and give any type, rounding to nearest even (16-bit floats by way of f32) and
    saturating where integers come out; SCALE and BLEND take and give f32 and i32, and BLEND always,
    SCALE where one of them is i32, computes in f64 and rounds once. The destination may be one of
    the sources; other overlap is undefined. */

@@ -23,9 +23,9 @@ struct edge {
 /* What is known of one instruction of the program that is being rewritten. */
 struct node {
     enum npu_pipe pipe;
-    uint32_t clock;          /* its place in the pipe's queue, from 1 */
-    struct npu_clock known;  /* what the pipe knows once it is finished */
-    uint32_t first_edge;     /* edges from it */
+    uint32_t clock;         /* its place in the pipe's queue, from 1 */
+    struct npu_clock known; /* what the pipe knows once it is finished */
+    uint32_t first_edge;    /* edges from it */
     uint32_t last_edge;
     bool barrier; /* before it */
 };
@@ -184,8 +184,8 @@ static void insert_edges(struct synchronizer *s, uint32_t index, const struct np
     bool needed[NPU_PIPES] = {false};
     for (int other = 0; other < NPU_PIPES; other++) {
         needed[other] = newest->of[other] > s->known[pipe].of[other];
-        if (needed[other] && !place_edge(s, (enum npu_pipe)other, newest->of[other], index,
-                                         &edges[other])) {
+        if (needed[other] &&
+            !place_edge(s, (enum npu_pipe)other, newest->of[other], index, &edges[other])) {
             insert_barrier(s, index);
             return;
         }

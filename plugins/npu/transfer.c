@@ -121,6 +121,8 @@ int64_t npu_transfer_run(const struct npu_global *global, const struct npu_trans
     }
     const struct npu_side *to = &transfer->destination, *from = &transfer->source;
     walk_from(&walk, 0, to->host ? to->host : npu_global_at(global, to->address),
-              transfer->fill ? NULL : from->host ? from->host : npu_global_at(global, from->address));
+              transfer->fill ? NULL
+              : from->host   ? from->host
+                             : npu_global_at(global, from->address));
     return walk.written;
 }

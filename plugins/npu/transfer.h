@@ -14,8 +14,8 @@ struct npu_side {
     int64_t strides[NPU_RANK];
 };
 
-/* destination[i0, i1, ...] = source[i0, i1, ...], or the pattern when `fill` is set. The elements of
-   the two sides must not overlap unless they are the same. */
+/* destination[i0, i1, ...] = source[i0, i1, ...], or the pattern when `fill` is set. The elements
+   of the two sides must not overlap unless they are the same. */
 struct npu_transfer {
     int64_t element_bytes; /* at least 1; of a fill at most 16 */
     int64_t rank;          /* 0 to NPU_RANK */

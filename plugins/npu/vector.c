@@ -190,8 +190,8 @@ static void move_row(const struct row *row, const struct npu_elementwise *e, int
 
 static bool is_wide(const struct npu_elementwise *e)
 {
-    return e->destination.type != NPU_F32 || (npu_vector_sources(e->function) > 0 &&
-                                              e->source[0].type != NPU_F32);
+    return e->destination.type != NPU_F32 ||
+           (npu_vector_sources(e->function) > 0 && e->source[0].type != NPU_F32);
 }
 
 void npu_elementwise(struct npu_core *core, const struct npu_elementwise *e,

@@ -1006,6 +1006,39 @@ static void schema_and_reference(void **state)
     kiln_yaml_free(tree);
 }
 
+/* ---- The profiles that are shipped ---- */
+
+static void shipped_profiles(void **state)
+{
+    (void)state;
+    const char *root = getenv("KILN_TEST_SRCDIR");
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/config", root ? root : ".");
+    kiln_profile_sources sources = {.installed_folder = folder, .machine_root = ""};
+    kiln_runtime_options options = {.struct_size = sizeof options, .profile = "ref"};
+    kiln_profile *profile = load(&options, &sources);
+    assert_string_equal(kiln_profile_text(profile, "name"), "ref");
+    assert_backends(profile, "acme.sort/1", KILN_F32, "ref");
+    kiln_profile_free(profile);
+
+    options.profile = "cpu";
+    profile = load(&options, &sources);
+    assert_string_equal(kiln_profile_text(profile, "name"), "cpu");
+    assert_backends(profile, "kiln.gemm/1", KILN_F32, "cpu ref");
+    assert_int_equal(kiln_profile_list_count(profile, "match"), 3);
+    kiln_profile_free(profile);
+
+    options.profile = "npu-davinci";
+    profile = load(&options, &sources);
+    assert_string_equal(kiln_profile_text(profile, "name"), "npu-davinci");
+    assert_backends(profile, "kiln.gemm/1", KILN_F16, "npu ref");
+    assert_string_equal(kiln_profile_text(profile, "devices.default"), "npu:0");
+    assert_string_equal(kiln_profile_text(profile, "staging.policy"), "deny");
+    assert_int_equal(kiln_profile_list_count(profile, "match"),
+                     0); /* a model is never chosen unasked */
+    kiln_profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1029,6 +1062,7 @@ int main(void)
         cmocka_unit_test(wrong_options),
         cmocka_unit_test(wrong_declarations),
         cmocka_unit_test(schema_and_reference),
+        cmocka_unit_test(shipped_profiles),
     };
     return cmocka_run_group_tests_name("profile", tests, NULL, NULL);
 }

@@ -82,15 +82,14 @@ void npu_test_store(enum npu_type type, uint8_t *row, int64_t index, double valu
 static void random_epilogue(struct npu_random *random, struct npu_epilogue *epilogue)
 {
     static const enum npu_type types[] = {NPU_F32, NPU_F16, NPU_BF16};
-    static const enum npu_function functions[] = {NPU_ADD,      NPU_MUL,       NPU_SCALE,
-                                                  NPU_RELU,     NPU_GELU_ERF,  NPU_GELU_TANH,
-                                                  NPU_SILU,     NPU_CLIP};
+    static const enum npu_function functions[] = {NPU_ADD,      NPU_MUL,       NPU_SCALE, NPU_RELU,
+                                                  NPU_GELU_ERF, NPU_GELU_TANH, NPU_SILU,  NPU_CLIP};
     memset(epilogue, 0, sizeof *epilogue);
     epilogue->function = functions[npu_random_in(random, 0, 7)];
     epilogue->type = types[npu_random_in(random, 0, 2)];
     if (epilogue->function == NPU_ADD || epilogue->function == NPU_MUL)
-        epilogue->shape = (enum npu_operand_shape)npu_random_in(random, NPU_OPERAND_SCALAR,
-                                                                NPU_OPERAND_MATRIX);
+        epilogue->shape =
+            (enum npu_operand_shape)npu_random_in(random, NPU_OPERAND_SCALAR, NPU_OPERAND_MATRIX);
     epilogue->parameter[0] = epilogue->function == NPU_CLIP ? -0.75 : 0.625;
     epilogue->parameter[1] = 1.5;
 }
@@ -304,7 +303,8 @@ static struct bounded exact(const struct npu_test_product *product, int64_t i, i
     if (gemm->read_c)
         c = product->beta * element(&product->c, i, j);
     struct bounded out = {product->alpha * sum + c,
-                          (double)(product->k + 4) * u * (fabs(product->alpha) * magnitude + fabs(c))};
+                          (double)(product->k + 4) * u *
+                              (fabs(product->alpha) * magnitude + fabs(c))};
     if (gemm->type == NPU_I8 && gemm->d_type == NPU_I32 && !gemm->epilogues)
         out.bound = 0;
     for (uint32_t e = 0; e < gemm->epilogues; e++)

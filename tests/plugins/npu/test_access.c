@@ -136,9 +136,9 @@ static struct npu_elementwise random_elementwise(struct fixture *f)
     for (int i = 0; i < 3; i++) {
         operands[i]->address = i * 4096 + in(f, 0, 3) * 32;
         operands[i]->pitch = in(f, 3, 5) * 32;
-        operands[i]->type = any                       ? (enum npu_type)in(f, 0, NPU_TYPES - 1)
+        operands[i]->type = any                    ? (enum npu_type)in(f, 0, NPU_TYPES - 1)
                             : exact && in(f, 0, 1) ? NPU_I32
-                                                      : NPU_F32;
+                                                   : NPU_F32;
     }
     if (e.spread == NPU_PER_ROW)
         e.source[1].pitch = in(f, 0, 2) * 4 % 8 + (in(f, 0, 1) ? 0 : 4);
@@ -269,7 +269,7 @@ static void overlaps_are_found(void **state)
         struct npu_access access[2];
         int64_t lowest = -1, address = -1;
         for (int i = 0; i < 2; i++)
-            access[i] = (struct npu_access){NPU_UB,       i == 0,       in(f, 0, 150),
+            access[i] = (struct npu_access){NPU_UB,      i == 0,       in(f, 0, 150),
                                             in(f, 1, 6), in(f, 0, 40), in(f, 1, 20)};
         memset(f->mask[NPU_UB], 0, 16384);
         mark(f, &access[0]);

@@ -36,9 +36,9 @@ static int set_up(void **state)
     config.size[NPU_GM] = 1 << 20;
     npu_system_open(&fixture.system, report, NULL);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(npu_device_open(&fixture.system, &config, &fixture.device[i], error,
-                                         sizeof error),
-                         NPU_OK);
+        assert_int_equal(
+            npu_device_open(&fixture.system, &config, &fixture.device[i], error, sizeof error),
+            NPU_OK);
         assert_int_equal(
             npu_stream_create(fixture.device[i], &fixture.stream[i], error, sizeof error), NPU_OK);
     }
@@ -258,8 +258,7 @@ static void programs_fault_with_their_sentence(void **state)
     struct npu_instruction wait_flag = {.opcode = NPU_WAIT_FLAG,
                                         .as.flag = {NPU_MTE2, NPU_VECTOR, 0}};
     struct npu_launch launch = {.grid = {1, 1, 1}};
-    struct npu_program *program =
-        npu_program_create("stuck", &wait_flag, 1, error, sizeof error);
+    struct npu_program *program = npu_program_create("stuck", &wait_flag, 1, error, sizeof error);
     assert_non_null(program);
     assert_int_equal(npu_enqueue_launch(f->stream[0], program, &launch, error, sizeof error),
                      NPU_OK);

@@ -151,8 +151,8 @@ static enum npu_fault_kind run(struct fixture *f)
 static void flag(struct fixture *f, enum npu_opcode opcode, enum npu_pipe source,
                  enum npu_pipe destination, uint32_t id)
 {
-    npu_emit(&f->code, &(struct npu_instruction){.opcode = opcode,
-                                                 .as.flag = {source, destination, id}});
+    npu_emit(&f->code,
+             &(struct npu_instruction){.opcode = opcode, .as.flag = {source, destination, id}});
 }
 
 /* `count` bytes between GM at `offset` into the buffer and UB at `local`. */
@@ -202,8 +202,8 @@ static void flags_order_pipes(void **state)
     /* copy: latency + 32 bytes; flags; one vector step; copy. */
     const struct npu_config *c = &f->machine.config;
     uint64_t transfer = c->transfer[NPU_MTE2].latency + 1;
-    assert_int_equal(f->counters.cycles, c->block_cycles + 2 * transfer + 4 * c->flag_cycles +
-                                             c->vector_startup + 1);
+    assert_int_equal(f->counters.cycles,
+                     c->block_cycles + 2 * transfer + 4 * c->flag_cycles + c->vector_startup + 1);
     assert_int_equal(f->counters.moved[NPU_MTE2], 32);
     assert_int_equal(f->counters.moved[NPU_MTE3], 32);
     assert_int_equal(f->counters.instructions[NPU_VECTOR], 3);
@@ -224,8 +224,8 @@ static void barriers_order_pipes(void **state)
 static void races_are_faults(void **state)
 {
     struct fixture *f = *state;
-    static const enum npu_schedule schedules[] = {
-        NPU_SCHEDULE_PROGRAM_ORDER, NPU_SCHEDULE_REVERSED, NPU_SCHEDULE_ROUND_ROBIN};
+    static const enum npu_schedule schedules[] = {NPU_SCHEDULE_PROGRAM_ORDER, NPU_SCHEDULE_REVERSED,
+                                                  NPU_SCHEDULE_ROUND_ROBIN};
     for (int s = 0; s < 3; s++) {
         f->machine.config.schedule = schedules[s];
         f->code.count = 0; /* read after write */
@@ -337,8 +337,8 @@ static void flags_must_match(void **state)
     flag(f, NPU_SET_FLAG, NPU_MTE2, NPU_VECTOR, 0);
     f->code.instruction[f->code.count++] = f->code.instruction[1];
     f->code.instruction[1] = f->code.instruction[0];
-    f->code.instruction[0] = (struct npu_instruction){
-        .opcode = NPU_WAIT_FLAG, .as.flag = {NPU_MTE2, NPU_VECTOR, 0}};
+    f->code.instruction[0] =
+        (struct npu_instruction){.opcode = NPU_WAIT_FLAG, .as.flag = {NPU_MTE2, NPU_VECTOR, 0}};
     assert_int_equal(run(f), NPU_FAULT_DEADLOCK);
     f->code.count = 0;
     flag(f, NPU_SET_FLAG, NPU_MTE2, NPU_VECTOR, 0);
@@ -370,8 +370,7 @@ static void blocks_must_not_overlap(void **state)
     f->launch.grid[0] = 3;
     f->launch.grid[1] = 2;
     f->launch.count = 1;
-    f->launch.rule[0] =
-        (struct npu_register_rule){f->buffer + 100, {40, 120, 0}, INT64_MAX};
+    f->launch.rule[0] = (struct npu_register_rule){f->buffer + 100, {40, 120, 0}, INT64_MAX};
     assert_int_equal(run(f), NPU_FAULT_NONE);
     assert_int_equal(f->counters.blocks, 6);
     f->launch.rule[0].step[1] = 119; /* one byte written twice */

@@ -79,8 +79,7 @@ static void a_wrong_element_is_found(void **state)
     npu_test_prepare(&machine, &random, &product);
     run(&machine, &product);
     assert_true(npu_test_compare(&machine, &product) <= 1);
-    uint8_t *row =
-        npu_global_at(&machine.global, product.d.address) + 32 * product.d.stride;
+    uint8_t *row = npu_global_at(&machine.global, product.d.address) + 32 * product.d.stride;
     npu_test_store(NPU_F16, row, 46, npu_test_load(NPU_F16, row, 46) + 0.02);
     assert_true(npu_test_compare(&machine, &product) > 1);
     npu_test_release(&machine, &product);
@@ -259,10 +258,9 @@ static void cycles_depend_on_the_program_alone(void **state)
 static float output(const struct npu_machine *machine, const struct npu_test_product *product,
                     int64_t row, int64_t column)
 {
-    return (float)npu_test_load(product->gemm.d_type,
-                                npu_global_at(&machine->global, product->d.address) +
-                                    row * product->d.stride,
-                                column);
+    return (float)npu_test_load(
+        product->gemm.d_type,
+        npu_global_at(&machine->global, product->d.address) + row * product->d.stride, column);
 }
 
 static void special_values_come_through(void **state)
@@ -278,16 +276,16 @@ static void special_values_come_through(void **state)
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         struct npu_test_product product;
         memset(&product, 0, sizeof product);
-        product.gemm = (struct npu_gemm){.type = NPU_BF16,
-                                         .c_type = NPU_F32,
-                                         .d_type = NPU_F32,
-                                         .product = true,
-                                         .m = 3,
-                                         .n = 5,
-                                         .k = 7,
-                                         .epilogues = 1,
-                                         .epilogue = {{functions[i], NPU_OPERAND_NONE, NPU_F32,
-                                                       {-0.75, 1.5}}}};
+        product.gemm = (struct npu_gemm){
+            .type = NPU_BF16,
+            .c_type = NPU_F32,
+            .d_type = NPU_F32,
+            .product = true,
+            .m = 3,
+            .n = 5,
+            .k = 7,
+            .epilogues = 1,
+            .epilogue = {{functions[i], NPU_OPERAND_NONE, NPU_F32, {-0.75, 1.5}}}};
         product.m = 3;
         product.n = 5;
         product.k = 7;
@@ -384,8 +382,13 @@ static void memories_that_are_too_small_are_named(void **state)
 {
     (void)state;
     struct npu_config config;
-    struct npu_gemm gemm = {
-        .type = NPU_F16, .c_type = NPU_F32, .d_type = NPU_F32, .product = true, .m = 64, .n = 64, .k = 64};
+    struct npu_gemm gemm = {.type = NPU_F16,
+                            .c_type = NPU_F32,
+                            .d_type = NPU_F32,
+                            .product = true,
+                            .m = 64,
+                            .n = 64,
+                            .k = 64};
     struct npu_gemm_blocks blocks;
     char error[256] = "";
     npu_config_defaults(&config);

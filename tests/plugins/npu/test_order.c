@@ -9,8 +9,8 @@
 
 #include "plugins/npu/assembler.h"
 
-static const enum npu_schedule schedules[] = {
-    NPU_SCHEDULE_PROGRAM_ORDER, NPU_SCHEDULE_REVERSED, NPU_SCHEDULE_ROUND_ROBIN};
+static const enum npu_schedule schedules[] = {NPU_SCHEDULE_PROGRAM_ORDER, NPU_SCHEDULE_REVERSED,
+                                              NPU_SCHEDULE_ROUND_ROBIN};
 
 /* The program without instruction `skip` and, unless it is NPU_NO_INSTRUCTION, without `also`. */
 static struct npu_program *without(const struct npu_program *program, uint32_t skip, uint32_t also)
@@ -71,8 +71,7 @@ static uint32_t remove_each_wait(struct npu_machine *machine,
         if (product->program->instruction[i].opcode != NPU_WAIT_FLAG)
             continue;
         struct npu_program *alone = without(product->program, i, NPU_NO_INSTRUCTION);
-        struct npu_program *pair =
-            without(product->program, i, matching_set(product->program, i));
+        struct npu_program *pair = without(product->program, i, matching_set(product->program, i));
         for (size_t s = 0; s < sizeof schedules / sizeof *schedules; s++) {
             machine->config.schedule = schedules[s];
             enum npu_fault_kind first = launch_kind(machine, alone, &launch, &fault);
@@ -184,9 +183,8 @@ static void check_assembled(const struct npu_assembler *code)
         enum npu_opcode opcode = code->instruction[i].opcode;
         if (opcode != NPU_WAIT_FLAG && opcode != NPU_BARRIER)
             continue;
-        struct npu_program *shorter =
-            without(program, i, opcode == NPU_BARRIER ? NPU_NO_INSTRUCTION
-                                                      : matching_set(program, i));
+        struct npu_program *shorter = without(
+            program, i, opcode == NPU_BARRIER ? NPU_NO_INSTRUCTION : matching_set(program, i));
         assert_int_equal(launch_kind(&machine, shorter, &launch, &fault), NPU_FAULT_RACE);
         npu_program_free(shorter);
     }
@@ -215,8 +213,8 @@ static void ids_run_out(void **state)
     npu_assembler_free(&code);
 }
 
-/* The ninth transfer finds no free id, but behind the tenth, which waits for the vector unit, one is
-   known to be free: the flag is set there. */
+/* The ninth transfer finds no free id, but behind the tenth, which waits for the vector unit, one
+   is known to be free: the flag is set there. */
 static void flags_are_set_later_when_ids_are_short(void **state)
 {
     (void)state;

@@ -19,12 +19,7 @@ static kiln_runtime *open_with(const char *options)
     char profile[256];
     kiln_runtime *runtime = NULL;
     snprintf(profile, sizeof profile, "schema: 1\nname: test\nplugins: [npu]\n%s", options);
-    kiln_runtime_options open = {.struct_size = sizeof open,
-                                 .flags = KILN_RUNTIME_ISOLATED,
-                                 .profile_text = profile};
-    const char *path = getenv("KILN_PLUGIN_PATH");
-    if (path)
-        open.flags = 0; /* the plugin under test is found through the environment */
+    kiln_runtime_options open = {.struct_size = sizeof open, .profile_text = profile};
     if (kiln_runtime_open(&open, &runtime) != KILN_OK)
         return NULL;
     return runtime;
@@ -62,8 +57,8 @@ static kiln_tensor matrix(kiln_device *device, uint32_t type, int64_t rows, int6
     assert_non_null(host.data);
     for (int64_t i = 0; i < rows * columns; i++) {
         seed = seed * 1664525u + 1013904223u;
-        double value = type == KILN_I8 ? (double)(int8_t)(seed >> 24)
-                                       : (double)(int32_t)seed * 0x1p-31;
+        double value =
+            type == KILN_I8 ? (double)(int8_t)(seed >> 24) : (double)(int32_t)seed * 0x1p-31;
         kiln_store_f64(type, host.data, i, value, 0);
     }
     good(kiln_buffer_alloc(device, KILN_SPACE_DEVICE, bytes, &made.buffer));
@@ -154,17 +149,16 @@ static void options_shape_the_model(void **state)
     assert_string_not_equal(first.fingerprint, second.fingerprint);
     kiln_runtime_close(other);
     kiln_runtime_close(one);
-    /* A plugin that cannot be opened is reported, and its devices are not there. */
+    assert_null(open_with("options: {npu: {cores: 65}}\n"));
+    assert_non_null(strstr(kiln_last_error(), "options.npu.cores"));
+    /* What only the plugin can check: it does not open, and says why. */
     other = open_with("options: {npu: {l1_alignment: 48}}\n");
-    if (other) {
-        assert_int_equal(kiln_device_count(other), 1);
-        kiln_plugin_info info = {.struct_size = sizeof info};
-        good(kiln_plugin_at(other, 0, &info));
-        assert_non_null(strstr(info.reason, "alignment of L1 is 48"));
-        kiln_runtime_close(other);
-    } else {
-        assert_non_null(strstr(kiln_last_error(), "alignment of L1 is 48"));
-    }
+    assert_non_null(other);
+    assert_int_equal(kiln_device_count(other), 1);
+    kiln_plugin_info info = {.struct_size = sizeof info};
+    good(kiln_plugin_at(other, 0, &info));
+    assert_non_null(strstr(info.reason, "alignment of L1 is 48"));
+    kiln_runtime_close(other);
 }
 
 static void two_devices_hold_different_memory(void **state)
@@ -195,9 +189,8 @@ static void memory_runs_out_with_a_sentence(void **state)
     kiln_runtime *runtime = open_with("options: {npu: {memory_bytes: 1MiB}}\n");
     assert_non_null(runtime);
     kiln_buffer *buffer = NULL;
-    assert_int_equal(
-        kiln_buffer_alloc(find(runtime, "npu:0"), KILN_SPACE_DEVICE, 2 << 20, &buffer),
-        KILN_NO_MEMORY);
+    assert_int_equal(kiln_buffer_alloc(find(runtime, "npu:0"), KILN_SPACE_DEVICE, 2 << 20, &buffer),
+                     KILN_NO_MEMORY);
     assert_non_null(strstr(kiln_last_error(), "global memory is exhausted: 2097152 bytes"));
     assert_int_equal(kiln_buffer_alloc(find(runtime, "npu:0"), KILN_SPACE_HOST, 1, &buffer),
                      KILN_UNSUPPORTED);
@@ -216,10 +209,11 @@ static void one_plan_and_one_weight_serve_every_m(void **state)
     kiln_device *device = find(runtime, "npu:0");
     for (int t = 0; t < 3; t++) {
         kiln_gemm_desc strided = describe(types[t], 1, N, K, 0);
-        kiln_gemm_desc packed = describe(types[t], MOST, N, K,
-                                         KILN_GEMM_DYNAMIC_M | KILN_GEMM_PACKED_B);
+        kiln_gemm_desc packed =
+            describe(types[t], MOST, N, K, KILN_GEMM_DYNAMIC_M | KILN_GEMM_PACKED_B);
         kiln_plan *small = plan_of(device, &strided), *plan = plan_of(device, &packed);
-        kiln_tensor a = matrix(device, types[t], MOST, K, 11), b = matrix(device, types[t], K, N, 12);
+        kiln_tensor a = matrix(device, types[t], MOST, K, 11),
+                    b = matrix(device, types[t], K, N, 12);
         kiln_tensor d = matrix(device, strided.d_type, MOST, N, 13), blob = b;
         int64_t bytes;
         good(kiln_plan_pack_size(small, KILN_GEMM_B, &bytes));
@@ -359,7 +353,8 @@ static void cycles_are_counted_and_repeat(void **state)
     kiln_device *device = find(runtime, "npu:1");
     kiln_gemm_desc desc = describe(KILN_BF16, 200, 130, 300, 0);
     kiln_plan *plan = plan_of(device, &desc);
-    kiln_tensor a = matrix(device, KILN_BF16, 200, 300, 1), b = matrix(device, KILN_BF16, 300, 130, 2);
+    kiln_tensor a = matrix(device, KILN_BF16, 200, 300, 1),
+                b = matrix(device, KILN_BF16, 300, 130, 2);
     kiln_tensor d = matrix(device, KILN_F32, 200, 130, 3);
     kiln_stream *stream;
     good(kiln_stream_create(device, &stream));
@@ -395,7 +390,8 @@ static void tuning_changes_no_bits(void **state)
     assert_int_equal(plan_with(device, &desc, odd, 1, &refused), KILN_INVALID);
     assert_non_null(strstr(kiln_last_error(), "must be a multiple of 16"));
     assert_int_equal(plan_with(device, &desc, unknown, 1, &refused), KILN_INVALID);
-    kiln_tensor a = matrix(device, KILN_F16, 140, 100, 1), b = matrix(device, KILN_F16, 140, 120, 2);
+    kiln_tensor a = matrix(device, KILN_F16, 140, 100, 1),
+                b = matrix(device, KILN_F16, 140, 120, 2);
     kiln_tensor d = matrix(device, KILN_F32, 100, 120, 3);
     uint8_t *got[2];
     for (int i = 0; i < 2; i++) {
@@ -444,8 +440,10 @@ static void what_is_declined_has_a_reason(void **state)
             fail_msg("'%s' is not in '%s'", cases[i].reason, kiln_last_error());
     }
     kiln_plan *plan = NULL;
-    assert_int_equal(
-        plan_with(kiln_device_at(runtime, 0), &(kiln_gemm_desc){0}, NULL, 0, &plan) == KILN_OK, 0);
+    kiln_gemm_desc served = describe(KILN_F16, 4, 4, 4, 0);
+    assert_int_equal(plan_with(kiln_device_at(runtime, 0), &served, NULL, 0, &plan),
+                     KILN_UNSUPPORTED);
+    assert_non_null(strstr(kiln_last_error(), "place them on npu:0"));
     kiln_runtime_close(runtime);
 }
 
