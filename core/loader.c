@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -143,17 +142,6 @@ static kiln_status search_folder(kiln_runtime *runtime, const char *folder)
     return status;
 }
 
-static kiln_status search_colon_list(kiln_runtime *runtime, const char *folders)
-{
-    char *copy = strdup(folders), *rest = copy;
-    kiln_status status = copy ? KILN_OK : kiln_fail_memory("the plugin path");
-    for (char *folder; status == KILN_OK && (folder = strsep(&rest, ":"));)
-        if (*folder)
-            status = search_folder(runtime, folder);
-    free(copy);
-    return status;
-}
-
 static kiln_status search_all(kiln_runtime *runtime)
 {
     kiln_status status = KILN_OK;
@@ -161,10 +149,6 @@ static kiln_status search_all(kiln_runtime *runtime)
     const char *name;
     for (int64_t i = 0; status == KILN_OK && (name = kiln_registered_at(i, &entry)); i++)
         status = add_found(runtime, name, "built in");
-    const char *environment = getenv("KILN_PLUGIN_PATH");
-    if (status == KILN_OK && environment && !(runtime->flags & KILN_RUNTIME_ISOLATED) &&
-        !getauxval(AT_SECURE))
-        status = search_colon_list(runtime, environment);
     int64_t count = kiln_profile_list_count(runtime->profile, "plugin_path");
     for (int64_t i = 0; status == KILN_OK && i < count; i++)
         status = search_folder(runtime, kiln_profile_list_at(runtime->profile, "plugin_path", i));
@@ -293,7 +277,7 @@ static kiln_status set_failed(kiln_runtime *runtime, kiln_instance *instance)
     return KILN_OK;
 }
 
-/* A plugin that is broken is only listed. An option that its part of the profile gets wrong is the
+/* A plugin that is broken is only listed. An option that the profile gets wrong is the
  * user's to mend, and ends the opening of the runtime. */
 static kiln_status open_instance(kiln_runtime *runtime, kiln_instance *instance)
 {
@@ -306,6 +290,8 @@ static kiln_status open_instance(kiln_runtime *runtime, kiln_instance *instance)
         return kiln_fail_memory("a plugin's options");
     kiln_status status =
         kiln_profile_plugin_options(runtime->profile, &instance->plugin, instance->options);
+    if (status == KILN_PLUGIN)
+        return set_failed(runtime, instance);
     if (status != KILN_OK)
         return status;
     kiln_set_activity("probing plugin", instance->path);

@@ -12,7 +12,8 @@
 #include "core/fork.h"
 #include "core/plan.h"
 
-enum { WAYS = 4, KEY_BYTES = 768 };
+/* SPARES: entries beyond those in slots, for what was replaced while a call was using it. */
+enum { WAYS = 4, KEY_BYTES = 768, SPARES = 64 };
 
 struct kiln_cached_plan {
     _Atomic int64_t references; /* 0 = not in use */
@@ -64,8 +65,8 @@ kiln_status kiln_plan_cache_create(int64_t entries, kiln_plan_cache **result)
         sets *= 2;
     if (cache) {
         cache->mask = sets - 1;
-        cache->capacity = (int64_t)(sets * WAYS);
-        cache->slots = calloc((size_t)cache->capacity, sizeof *cache->slots);
+        cache->capacity = (int64_t)(sets * WAYS) + SPARES;
+        cache->slots = calloc(sets * WAYS, sizeof *cache->slots);
         cache->entries = calloc((size_t)cache->capacity, sizeof *cache->entries);
     }
     if (!cache || !cache->slots || !cache->entries) {
@@ -221,7 +222,7 @@ static _Atomic(kiln_cached_plan *) *choose_slot(kiln_plan_cache *cache, uint64_t
     return &set[0];
 }
 
-/* Puts a plan into the cache, pinned once for the caller; NULL when every entry is pinned. Takes
+/* Puts a plan into the cache, pinned once for the caller; NULL when no entry is free. Takes
  * over the reference to the plan. */
 static kiln_cached_plan *insert(kiln_plan_cache *cache, const cache_key *key, kiln_plan *plan)
 {

@@ -217,8 +217,8 @@ static kiln_yaml_status read_scalar(struct reader *reader, const yaml_event_t *e
 {
     const char *value = (const char *)event->data.scalar.value;
     size_t length = event->data.scalar.length;
-    kiln_yaml_node *node;
-    struct anchor *anchor;
+    kiln_yaml_node *node = NULL;
+    struct anchor *anchor = NULL;
     kiln_yaml_status status =
         make_node(reader, KILN_YAML_SCALAR, event->start_mark, event->data.scalar.tag,
                   event->data.scalar.anchor, &node, &anchor);

@@ -67,8 +67,8 @@ static __attribute__((cold, noinline)) kiln_status wrong_alignment(uint32_t slot
                      slot_names[slot], alignment);
 }
 
-/* End of a rank-2 or rank-3 tensor in bytes from its start, for what passed the stride check; -1 on
- * overflow. */
+/* End of a tensor without empty dimensions in bytes from its start; -1 on overflow, which a negative
+ * offset counts as. */
 static inline int64_t end_of(const kiln_tensor *tensor)
 {
     int64_t end = 0, span;
@@ -77,8 +77,10 @@ static inline int64_t end_of(const kiln_tensor *tensor)
         overflow |= __builtin_mul_overflow(tensor->shape[i] - 1, tensor->strides[i], &span);
         overflow |= __builtin_add_overflow(end, span, &end);
     }
-    overflow |= __builtin_mul_overflow(end + 1, (int64_t)kiln_type_bits(tensor->type), &end);
-    return overflow || end > INT64_MAX - 8 - tensor->byte_offset ? -1 : (end + 7) / 8;
+    overflow |= __builtin_add_overflow(end, 1, &end);
+    overflow |= __builtin_mul_overflow(end, (int64_t)kiln_type_bits(tensor->type), &end);
+    overflow |= tensor->byte_offset < 0 || end > INT64_MAX - 8 - tensor->byte_offset;
+    return overflow ? -1 : (end + 7) / 8;
 }
 
 /* Where a tensor begins: an address for host memory, an offset for device memory. */
@@ -92,7 +94,27 @@ static inline uint64_t start_of(const kiln_tensor *tensor)
 typedef struct extent {
     const kiln_buffer *owner; /* device memory: offsets of different buffers are not comparable */
     uint64_t begin, end;
+    /* All of it lies within `row` bytes from `begin` and from every multiple of `pitch` behind it. */
+    uint64_t row, pitch; /* pitch 0: there is only one row */
 } extent;
+
+static inline extent extent_of(const kiln_tensor *tensor, int64_t bytes)
+{
+    extent range = {.owner = tensor->buffer && !tensor->buffer->host ? tensor->buffer : NULL,
+                    .begin = start_of(tensor)};
+    range.end = range.begin + (uint64_t)bytes;
+    range.row = (uint64_t)bytes;
+    uint32_t last = tensor->rank - 1;
+    if (tensor->rank < 2 || tensor->shape[last - 1] == 1)
+        return range;
+    uint64_t bits = (uint64_t)kiln_type_bits(tensor->type);
+    range.pitch = (uint64_t)tensor->strides[last - 1] * bits / 8;
+    range.row = ((uint64_t)tensor->shape[last] * bits + 7) / 8;
+    uint64_t entry = last > 1 ? (uint64_t)tensor->strides[0] * bits / 8 : 0;
+    if (range.pitch && entry % range.pitch) /* the matrices of the batch lie side by side */
+        range.row += (uint64_t)(tensor->shape[0] - 1) * entry;
+    return range;
+}
 
 static inline bool is_inside(const kiln_tensor *tensor, int64_t bytes)
 {
@@ -138,9 +160,7 @@ static inline kiln_status check_matrix(uint32_t slot, const kiln_tensor *tensor,
         return wrong_stride(slot, tensor);
     if (alignment && !honours(tensor, alignment))
         return wrong_alignment(slot, alignment);
-    range->owner = tensor->buffer && !tensor->buffer->host ? tensor->buffer : NULL;
-    range->begin = start_of(tensor);
-    range->end = range->begin + (uint64_t)bytes;
+    *range = extent_of(tensor, bytes);
     return KILN_OK;
 }
 
@@ -166,9 +186,7 @@ static kiln_status check_vector(uint32_t slot, const kiln_tensor *tensor,
                          slot_names[slot]);
     if (epilogue->alignment && !honours(tensor, epilogue->alignment))
         return wrong_alignment(slot, epilogue->alignment);
-    range->owner = tensor->buffer && !tensor->buffer->host ? tensor->buffer : NULL;
-    range->begin = start_of(tensor);
-    range->end = range->begin + (uint64_t)bytes;
+    *range = extent_of(tensor, bytes);
     return KILN_OK;
 }
 
@@ -192,9 +210,17 @@ static kiln_status check_blob(uint32_t slot, const kiln_tensor *tensor, uint32_t
     return KILN_OK;
 }
 
-static inline bool overlaps(const extent *a, const extent *b)
+/* Matrices of one pitch may lie side by side, as columns of a wider one. */
+static bool overlaps(const extent *a, const extent *b)
 {
-    return a->owner == b->owner && a->begin < b->end && b->begin < a->end;
+    if (a->owner != b->owner || a->begin >= b->end || b->begin >= a->end)
+        return false;
+    uint64_t pitch = a->pitch ? a->pitch : b->pitch;
+    if (!pitch || (b->pitch && b->pitch != pitch))
+        return true;
+    uint64_t apart = a->begin <= b->begin ? (b->begin - a->begin) % pitch
+                                          : (pitch - (a->begin - b->begin) % pitch) % pitch;
+    return apart < a->row || apart + b->row > pitch;
 }
 
 static bool same_view(const kiln_tensor *a, const kiln_tensor *b)
@@ -247,10 +273,9 @@ static kiln_status check_epilogues(const kiln_gemm_desc *desc, kiln_device *home
 
 static kiln_status check_factors(const kiln_gemm_desc *desc, const kiln_args_head *head)
 {
-    if (head->struct_size < sizeof(kiln_gemm_args))
-        return kiln_fail(KILN_INVALID,
-                         "gemm: the arguments' struct_size is %u; it must be at least %zu",
-                         head->struct_size, sizeof(kiln_gemm_args));
+    if (head->struct_size < sizeof(kiln_gemm_args) || head->struct_size > KILN_MAX_STRUCT)
+        return kiln_fail(KILN_INVALID, "gemm: the arguments' struct_size is %u; set it to sizeof",
+                         head->struct_size);
     if (head->tensor_count <= KILN_GEMM_D || head->tensor_count > KILN_GEMM_SLOTS || !head->tensors)
         return kiln_fail(KILN_INVALID,
                          "gemm: %u tensors were given; 4 to %d are needed, in the order of "
@@ -365,7 +390,7 @@ static inline bool is_plain_run(const kiln_gemm_desc *desc, const gemm_prepared 
         not_plain(d, &prepared->d, m, n, &d_begin, &d_end))
         return false;
     if (k == 0)
-        return true;
+        return a->rank == 2; /* else it was not K that was looked at */
     if (not_plain(a, &prepared->a, transpose_a ? k : m, transpose_a ? m : k, &a_begin, &a_end) ||
         (d_begin < a_end && a_begin < d_end))
         return false;
@@ -383,6 +408,14 @@ wrong_dimensions(const kiln_gemm_desc *desc, int64_t batch, int64_t m, int64_t n
                      "(maxima where dynamic)",
                      (long long)m, (long long)n, (long long)k, (long long)batch, (long long)desc->m,
                      (long long)desc->n, (long long)desc->k, (long long)desc->batch);
+}
+
+/* True when the matrices of a batch share no element: one behind the other, or, row by row, side by
+ * side. */
+static bool is_apart(const kiln_tensor *d, int64_t batch, int64_t m, int64_t n)
+{
+    int64_t entry = d->strides[0], row = d->strides[1];
+    return entry >= (m - 1) * row + n || (entry >= n && row >= (batch - 1) * entry + n);
 }
 
 static __attribute__((noinline)) kiln_status check_closely(const kiln_gemm_desc *desc,
@@ -417,7 +450,7 @@ static __attribute__((noinline)) kiln_status check_closely(const kiln_gemm_desc 
                           &d_range);
     if (status != KILN_OK)
         return status;
-    if (batch > 1 && d->strides[0] < (m - 1) * d->strides[1] + n)
+    if (batch > 1 && !is_apart(d, batch, m, n))
         return kiln_fail(KILN_INVALID,
                          "gemm: the batch stride of D is %lld, so that its matrices overlap",
                          (long long)d->strides[0]);
@@ -426,12 +459,12 @@ static __attribute__((noinline)) kiln_status check_closely(const kiln_gemm_desc 
             status = check_blob(KILN_GEMM_A, a, desc->a_type, home, &a_range);
         else
             status = check_matrix(KILN_GEMM_A, a, desc->a_type, desc->a_alignment, home, batch,
-                                  transpose_a ? k : m, transpose_a ? m : k, true, &a_range);
+                                  transpose_a ? k : m, transpose_a ? m : k, false, &a_range);
         if (status == KILN_OK && (flags & KILN_GEMM_PACKED_B))
             status = check_blob(KILN_GEMM_B, b, desc->b_type, home, &b_range);
         else if (status == KILN_OK)
             status = check_matrix(KILN_GEMM_B, b, desc->b_type, desc->b_alignment, home, batch,
-                                  transpose_b ? n : k, transpose_b ? k : n, true, &b_range);
+                                  transpose_b ? n : k, transpose_b ? k : n, false, &b_range);
         if (status != KILN_OK)
             return status;
         if (overlaps(&d_range, &a_range))
@@ -442,7 +475,7 @@ static __attribute__((noinline)) kiln_status check_closely(const kiln_gemm_desc 
     if (((const kiln_gemm_args *)head)->beta != 0) {
         const kiln_tensor *c = &head->tensors[KILN_GEMM_C];
         status = check_matrix(KILN_GEMM_C, c, desc->c_type, desc->c_alignment, home, batch, m, n,
-                              true, &c_range);
+                              false, &c_range);
         if (status != KILN_OK)
             return status;
         if (overlaps(&d_range, &c_range) && !same_view(c, d))
@@ -484,7 +517,8 @@ kiln_status kiln_gemm_check_packed(const void *descriptor, uint32_t operand,
         strided->shape[last - 1] != (transposed ? columns : rows))
         return wrong_shape(operand, strided, transposed ? columns : rows,
                            transposed ? rows : columns);
-    if (strided->strides[last] != 1 || strided->strides[last - 1] < strided->shape[last])
+    if (strided->strides[last] != 1 ||
+        (strided->strides[last - 1] < strided->shape[last] && strided->shape[last - 1] > 1))
         return wrong_stride(operand, strided);
     int64_t begin, end;
     return kiln_tensor_extent(strided, slot_names[operand], &begin, &end);

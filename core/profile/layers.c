@@ -78,7 +78,7 @@ static kiln_status read_file(kiln_profile *profile, const char *path, const kiln
 
 static kiln_status apply_file(kiln_profile *profile, const char *path)
 {
-    const kiln_yaml_node *root;
+    const kiln_yaml_node *root = NULL;
     kiln_status status = read_file(profile, path, &root);
     return status == KILN_OK ? apply_document(profile, root) : status;
 }
@@ -191,7 +191,7 @@ typedef struct choice {
 static kiln_status weigh_profile(kiln_profile *profile, const char *path, const char *machine_root,
                                  choice *chosen)
 {
-    const kiln_yaml_node *root, *match;
+    const kiln_yaml_node *root = NULL;
     kiln_status status = read_file(profile, path, &root);
     if (status != KILN_OK)
         return status;
@@ -199,7 +199,7 @@ static kiln_status weigh_profile(kiln_profile *profile, const char *path, const 
     kiln_key_find("match", &key);
     kiln_yaml_error error;
     int64_t unused;
-    match = kiln_yaml_get(root, "match");
+    const kiln_yaml_node *match = kiln_yaml_get(root, "match");
     if (!match)
         return KILN_OK;
     if (!kiln_key_check(key, "match", match, &unused, &error))
@@ -265,7 +265,7 @@ static kiln_status apply_profile(kiln_profile *profile, const kiln_runtime_optio
                                  const kiln_profile_sources *sources, bool isolated)
 {
     if (options->profile_text) {
-        const kiln_yaml_node *root;
+        const kiln_yaml_node *root = NULL;
         kiln_status status =
             kiln_profile_parse(profile, "profile_text", options->profile_text, &root);
         return status == KILN_OK ? apply_document(profile, root) : status;

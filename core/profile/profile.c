@@ -266,7 +266,7 @@ kiln_status kiln_profile_apply(kiln_profile *profile, const char *path, const ki
 kiln_status kiln_profile_apply_text(kiln_profile *profile, const char *path, const char *name,
                                     const char *text, const char *origin)
 {
-    const kiln_yaml_node *root;
+    const kiln_yaml_node *root = NULL;
     kiln_status status = kiln_profile_parse(profile, name, text, &root);
     return status == KILN_OK ? kiln_profile_apply(profile, path, root, origin) : status;
 }

@@ -24,12 +24,8 @@ static void write_string(FILE *out, const char *text)
 static void write_choices(FILE *out, const char *choices)
 {
     fputs("\"enum\": [", out);
-    for (const char *at = choices;; at += strcspn(at, "|") + 1) {
-        fprintf(out, "\"%.*s\"", (int)strcspn(at, "|"), at);
-        if (!strchr(at, '|'))
-            break;
-        fputs(", ", out);
-    }
+    for (const char *at = choices; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
+        fprintf(out, "%s\"%.*s\"", at == choices ? "" : ", ", (int)strcspn(at, "|"), at);
     fputc(']', out);
 }
 

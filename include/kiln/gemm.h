@@ -153,13 +153,12 @@ typedef struct kiln_gemm_args {
     double beta;
 } kiln_gemm_args;
 
-/* The largest power of two, at most 64, that divides a host tensor's address and strides in bytes;
- * for buffers, of the offset and strides. */
+/* The largest power of two, at most 64, that divides a tensor's address and strides in bytes; the
+ * offset in its buffer where the host cannot address it. */
 static inline uint32_t kiln_tensor_alignment(const kiln_tensor *tensor)
 {
     uint64_t bits = (uint64_t)tensor->byte_offset | 64;
-    if (!tensor->buffer)
-        bits |= (uint64_t)(uintptr_t)tensor->data;
+    bits |= (uint64_t)(uintptr_t)(tensor->buffer ? kiln_buffer_host(tensor->buffer) : tensor->data);
     uint64_t size = (uint64_t)kiln_type_bits(tensor->type);
     for (uint32_t i = 0; i + 1 < tensor->rank; i++)
         bits |= (uint64_t)tensor->strides[i] * size / 8;

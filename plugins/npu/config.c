@@ -42,9 +42,11 @@ static int check_memory(const struct npu_config *config, enum npu_memory memory,
     int64_t bytes = config->size[memory];
     int64_t most = memory == NPU_GM ? INT64_C(1) << 40 : INT64_C(1) << 26;
     uint32_t alignment = config->alignment[memory];
-    if (alignment < NPU_GRANULE || alignment > 65536 || (alignment & (alignment - 1))) {
-        snprintf(error, size, "alignment of %s is %u; it must be a power of two from %d to 65536",
-                 name, alignment, NPU_GRANULE);
+    /* Programs address fractals in the middle of a buffer. */
+    uint32_t coarsest = memory == NPU_GM ? 65536 : NPU_FRACTAL_BYTES;
+    if (alignment < NPU_GRANULE || alignment > coarsest || (alignment & (alignment - 1))) {
+        snprintf(error, size, "alignment of %s is %u; it must be a power of two from %d to %u",
+                 name, alignment, NPU_GRANULE, coarsest);
         return -1;
     }
     if (bytes < 1024 || bytes > most || bytes % alignment) {

@@ -10,21 +10,21 @@
 
 static void multiply_plain(bool add, const double *a, const double *b, double *sum)
 {
-    double block[REF_PANEL][REF_PANEL] = {{0}};
+    double block[REF_ROWS][REF_COLUMNS] = {{0}};
     for (int k = 0; k < REF_DEPTH; k++)
-        for (int i = 0; i < REF_PANEL; i++)
-            for (int j = 0; j < REF_PANEL; j++)
-                block[i][j] += a[k * REF_PANEL + i] * b[k * REF_PANEL + j];
-    for (int i = 0; i < REF_PANEL; i++)
-        for (int j = 0; j < REF_PANEL; j++)
+        for (int i = 0; i < REF_ROWS; i++)
+            for (int j = 0; j < REF_COLUMNS; j++)
+                block[i][j] += a[k * REF_ROWS + i] * b[k * REF_COLUMNS + j];
+    for (int i = 0; i < REF_ROWS; i++)
+        for (int j = 0; j < REF_COLUMNS; j++)
             sum[i * REF_TILE + j] = add ? sum[i * REF_TILE + j] + block[i][j] : block[i][j];
 }
 
 void ref_block_multiply(bool blas, bool add, const double *a, const double *b, double *sum)
 {
     if (blas)
-        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, REF_PANEL, REF_PANEL, REF_DEPTH, 1.0,
-                    a, REF_PANEL, b, REF_PANEL, add ? 1.0 : 0.0, sum, REF_TILE);
+        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, REF_ROWS, REF_COLUMNS, REF_DEPTH, 1.0,
+                    a, REF_ROWS, b, REF_COLUMNS, add ? 1.0 : 0.0, sum, REF_TILE);
     else
         multiply_plain(add, a, b, sum);
 }
@@ -32,43 +32,46 @@ void ref_block_multiply(bool blas, bool add, const double *a, const double *b, d
 /* ---- The check ---- */
 
 typedef struct check {
-    double a[REF_BLOCK], b[REF_BLOCK];
-    double moved_a[REF_BLOCK], moved_b[REF_BLOCK];
-    double magnitude_a[REF_BLOCK], magnitude_b[REF_BLOCK];
-    double sum[REF_PANEL * REF_TILE], other[REF_PANEL * REF_TILE], magnitude[REF_PANEL * REF_TILE];
+    double a[REF_A_BLOCK], b[REF_B_BLOCK];
+    double moved_a[REF_A_BLOCK], moved_b[REF_B_BLOCK];
+    double sum[REF_ROWS * REF_TILE], other[REF_ROWS * REF_TILE], magnitude[REF_ROWS * REF_TILE];
 } check;
 
 /* Deterministic values in (-1, 1) with full mantissas, so that a change of order shows. */
-static void fill(double *values, uint64_t state)
+static void fill(double *values, int count, uint64_t state)
 {
-    for (int i = 0; i < REF_BLOCK; i++) {
+    for (int i = 0; i < count; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         values[i] = (double)(int64_t)(state ^ state >> 29) * 0x1p-63;
     }
 }
 
-/* Row r of `from` becomes row (r + by) % REF_PANEL of `to`. */
-static void rotate(const double *from, int by, double *to)
+static void magnitudes(const double *from, int count, double *to)
+{
+    for (int i = 0; i < count; i++)
+        to[i] = fabs(from[i]);
+}
+
+/* Row r of `from` becomes row (r + by) % panel of `to`. */
+static void rotate(const double *from, int panel, int by, double *to)
 {
     for (int k = 0; k < REF_DEPTH; k++)
-        for (int r = 0; r < REF_PANEL; r++)
-            to[k * REF_PANEL + (r + by) % REF_PANEL] = from[k * REF_PANEL + r];
+        for (int r = 0; r < panel; r++)
+            to[k * panel + (r + by) % panel] = from[k * panel + r];
 }
 
 /* Both an initial and an added block agree with the plain one, within the bound of two sums in
  * double. */
 static bool check_values(check *c)
 {
-    for (int i = 0; i < REF_BLOCK; i++) {
-        c->magnitude_a[i] = fabs(c->a[i]);
-        c->magnitude_b[i] = fabs(c->b[i]);
-    }
+    magnitudes(c->a, REF_A_BLOCK, c->moved_a);
+    magnitudes(c->b, REF_B_BLOCK, c->moved_b);
     for (int twice = 0; twice < 2; twice++) {
         ref_block_multiply(true, twice, c->a, c->b, c->sum);
         multiply_plain(twice, c->a, c->b, c->other);
-        multiply_plain(twice, c->magnitude_a, c->magnitude_b, c->magnitude);
-        for (int i = 0; i < REF_PANEL; i++)
-            for (int j = 0; j < REF_PANEL; j++) {
+        multiply_plain(twice, c->moved_a, c->moved_b, c->magnitude);
+        for (int i = 0; i < REF_ROWS; i++)
+            for (int j = 0; j < REF_COLUMNS; j++) {
                 int at = i * REF_TILE + j;
                 if (!(fabs(c->sum[at] - c->other[at]) <=
                       2 * (REF_DEPTH + 2) * 0x1p-53 * c->magnitude[at]))
@@ -83,14 +86,14 @@ static bool check_places(check *c)
 {
     for (int twice = 0; twice < 2; twice++)
         ref_block_multiply(true, twice, c->a, c->b, c->sum);
-    for (int by = 1; by < REF_PANEL; by++) {
-        rotate(c->a, by, c->moved_a);
-        rotate(c->b, REF_PANEL - by, c->moved_b);
+    for (int by = 1; by < REF_COLUMNS; by++) {
+        rotate(c->a, REF_ROWS, by, c->moved_a);
+        rotate(c->b, REF_COLUMNS, by, c->moved_b);
         for (int twice = 0; twice < 2; twice++)
             ref_block_multiply(true, twice, c->moved_a, c->moved_b, c->other);
-        for (int i = 0; i < REF_PANEL; i++)
-            for (int j = 0; j < REF_PANEL; j++) {
-                int row = (i + by) % REF_PANEL, column = (j + REF_PANEL - by) % REF_PANEL;
+        for (int i = 0; i < REF_ROWS; i++)
+            for (int j = 0; j < REF_COLUMNS; j++) {
+                int row = (i + by) % REF_ROWS, column = (j + by) % REF_COLUMNS;
                 if (c->other[row * REF_TILE + column] != c->sum[i * REF_TILE + j])
                     return false;
             }
@@ -102,13 +105,13 @@ static bool check_places(check *c)
 static bool check_isolation(check *c)
 {
     ref_block_multiply(true, false, c->a, c->b, c->other);
-    c->a[5 * REF_PANEL + 3] = (double)NAN;
-    c->b[7 * REF_PANEL + 4] = (double)INFINITY;
-    for (int i = 0; i < REF_PANEL * REF_TILE; i++)
+    c->a[5 * REF_ROWS + 3] = (double)NAN;
+    c->b[7 * REF_COLUMNS + 4] = (double)INFINITY;
+    for (int i = 0; i < REF_ROWS * REF_TILE; i++)
         c->sum[i] = (double)NAN;
     ref_block_multiply(true, false, c->a, c->b, c->sum);
-    for (int i = 0; i < REF_PANEL; i++)
-        for (int j = 0; j < REF_PANEL; j++) {
+    for (int i = 0; i < REF_ROWS; i++)
+        for (int j = 0; j < REF_COLUMNS; j++) {
             double value = c->sum[i * REF_TILE + j];
             bool right = i == 3   ? isnan(value)
                          : j == 4 ? !isfinite(value)
@@ -124,8 +127,8 @@ bool ref_block_check(void)
     check *c = aligned_alloc(64, (sizeof *c + 63) / 64 * 64);
     if (!c)
         return false;
-    fill(c->a, 1);
-    fill(c->b, 2);
+    fill(c->a, REF_A_BLOCK, 1);
+    fill(c->b, REF_B_BLOCK, 2);
     bool good = check_values(c) && check_places(c) && check_isolation(c);
     free(c);
     return good;

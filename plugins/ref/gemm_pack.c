@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packed operands. The payload holds op(A) or op(B)ᵀ, batch entry by batch entry, as panels of
- * REF_PANEL rows: [batch][rows / REF_PANEL][K][REF_PANEL] elements of the operand's own type, zeros
- * beyond the last row. */
+ * REF_ROWS or REF_COLUMNS rows: [batch][rows / panel][K][panel] elements of the operand's own type,
+ * zeros beyond the last row. */
 #include <stdio.h>
 
 #include "plugins/ref/ref.h"
@@ -10,9 +10,11 @@ enum { PAYLOAD_AT = 192 }; /* behind the header, aligned */
 
 /* Transposed and plain operands of one shape give different payloads: they are different formats.
  */
-static const char *format_name(bool transposed)
+static const char *format_name(uint32_t slot, bool transposed)
 {
-    return transposed ? "ref-panel32-t-1" : "ref-panel32-n-1";
+    if (slot == KILN_GEMM_A)
+        return transposed ? "ref-a8-t-1" : "ref-a8-n-1";
+    return transposed ? "ref-b64-t-1" : "ref-b64-n-1";
 }
 
 static bool is_transposed(const kiln_gemm_desc *desc, uint32_t slot)
@@ -25,20 +27,14 @@ static const char *slot_name(uint32_t slot)
     return slot == KILN_GEMM_A ? "A" : "B";
 }
 
-/* Whether the stored matrix has the rows of op(A), or the columns of op(B), as its first dimension.
- */
-static bool is_rows_first(const kiln_gemm_desc *desc, uint32_t slot)
-{
-    return is_transposed(desc, slot) == (slot == KILN_GEMM_B);
-}
-
 /* -1 when the size does not fit in 64 bits. */
-static int64_t blob_bytes(uint32_t type, int64_t batch, int64_t rows, int64_t depth)
+static int64_t blob_bytes(uint32_t type, uint32_t slot, int64_t batch, int64_t rows, int64_t depth)
 {
-    int64_t panels = rows / REF_PANEL + (rows % REF_PANEL != 0), bytes;
-    if (__builtin_mul_overflow(panels * REF_PANEL, depth, &bytes) ||
+    int64_t panel = slot == KILN_GEMM_A ? REF_ROWS : REF_COLUMNS;
+    int64_t panels = rows / panel + (rows % panel != 0), bytes;
+    if (__builtin_mul_overflow(panels, panel * (kiln_type_bits(type) / 8), &bytes) ||
+        __builtin_mul_overflow(bytes, depth, &bytes) ||
         __builtin_mul_overflow(bytes, batch, &bytes) ||
-        __builtin_mul_overflow(bytes, kiln_type_bits(type) / 8, &bytes) ||
         __builtin_add_overflow(bytes, PAYLOAD_AT, &bytes))
         return -1;
     return bytes;
@@ -59,15 +55,15 @@ static kiln_pack_header expected_header(const ref_gemm_plan *plan, uint32_t slot
 {
     kiln_pack_header header = {
         .version = 1, .header_bytes = PAYLOAD_AT, .type = tensor->type, .operand = slot};
-    ref_operand view = ref_operand_strided(tensor, NULL, is_rows_first(&plan->desc, slot));
+    ref_operand view = ref_operand_strided(tensor, NULL, slot, is_transposed(&plan->desc, slot));
     memcpy(header.magic, "KILNPACK", sizeof header.magic);
     snprintf(header.backend, sizeof header.backend, "ref");
     snprintf(header.format, sizeof header.format, "%s",
-             format_name(is_transposed(&plan->desc, slot)));
+             format_name(slot, is_transposed(&plan->desc, slot)));
     header.shape[0] = view.batch;
     header.shape[1] = tensor->shape[tensor->rank - 2];
     header.shape[2] = tensor->shape[tensor->rank - 1];
-    header.bytes = blob_bytes(tensor->type, view.batch, view.rows, view.depth);
+    header.bytes = blob_bytes(tensor->type, slot, view.batch, view.rows, view.depth);
     return header;
 }
 
@@ -132,7 +128,7 @@ kiln_status ref_gemm_operand(const ref_gemm_plan *plan, uint32_t slot, const kil
                              ref_operand *operand)
 {
     const kiln_host *host = plan->instance->host;
-    bool rows_first = is_rows_first(&plan->desc, slot);
+    bool transposed = is_transposed(&plan->desc, slot);
     char *data = kiln_tensor_address(host, tensor);
     if (!data)
         return host->set_error(KILN_INVALID,
@@ -142,10 +138,10 @@ kiln_status ref_gemm_operand(const ref_gemm_plan *plan, uint32_t slot, const kil
         return host->set_error(KILN_INVALID, "ref: operand %s has rank %u, not 2 or 3",
                                slot_name(slot), (unsigned)tensor->rank);
     if (tensor->layout != KILN_LAYOUT_PACKED) {
-        *operand = ref_operand_strided(tensor, data, rows_first);
+        *operand = ref_operand_strided(tensor, data, slot, transposed);
         return KILN_OK;
     }
-    *operand = ref_operand_packed(tensor, data + PAYLOAD_AT, rows_first);
+    *operand = ref_operand_packed(tensor, data + PAYLOAD_AT, slot, transposed);
     return check_header(plan, slot, tensor, data);
 }
 
@@ -156,7 +152,7 @@ kiln_status ref_gemm_pack_size(void *plan, uint32_t operand, int64_t *bytes)
     kiln_status status = check_slot(gemm, operand);
     if (status != KILN_OK)
         return status;
-    int64_t size = blob_bytes(desc->a_type, desc->batch > 0 ? desc->batch : 1,
+    int64_t size = blob_bytes(desc->a_type, operand, desc->batch > 0 ? desc->batch : 1,
                               operand == KILN_GEMM_A ? desc->m : desc->n, desc->k);
     if (size < 0)
         return gemm->instance->host->set_error(KILN_INVALID,
@@ -198,9 +194,9 @@ kiln_status ref_gemm_pack(void *plan, const kiln_run_context *context, uint32_t 
     char *from = kiln_tensor_address(host, source), *to = kiln_tensor_address(host, packed);
     if (!from || !to)
         return host->set_error(KILN_INVALID, "ref: packing needs source and blob in host memory");
-    bool rows_first = is_rows_first(&gemm->desc, operand);
-    ref_operand strided = ref_operand_strided(source, from, rows_first);
-    ref_operand panels = ref_operand_packed(source, to + PAYLOAD_AT, rows_first);
+    bool transposed = is_transposed(&gemm->desc, operand);
+    ref_operand strided = ref_operand_strided(source, from, operand, transposed);
+    ref_operand panels = ref_operand_packed(source, to + PAYLOAD_AT, operand, transposed);
     memset(to, 0, (size_t)header.bytes);
     memcpy(to, &header, sizeof header);
     copy_elements(&panels, &strided);
@@ -222,7 +218,8 @@ kiln_status ref_gemm_unpack(void *plan, const kiln_run_context *context, uint32_
         status = host->set_error(KILN_INVALID, "ref: unpacking needs a destination in host memory");
     if (status != KILN_OK)
         return status;
-    ref_operand strided = ref_operand_strided(destination, to, is_rows_first(&gemm->desc, operand));
+    ref_operand strided =
+        ref_operand_strided(destination, to, operand, is_transposed(&gemm->desc, operand));
     if (panels.batch != strided.batch || panels.rows != strided.rows ||
         panels.depth != strided.depth)
         return host->set_error(KILN_INVALID,

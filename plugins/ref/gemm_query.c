@@ -158,17 +158,18 @@ static bool accept_epilogues(const kiln_gemm_desc *desc, kiln_answer *answer)
     return true;
 }
 
-static int64_t tile_panels(int64_t extent)
+/* The side of a tile: whole panels, no more than are needed. */
+static int64_t tile_side(int64_t extent, int64_t panel)
 {
-    return extent > REF_TILE - REF_PANEL ? REF_TILE_PANELS
-           : extent <= 0                 ? 1
-                                         : (extent + REF_PANEL - 1) / REF_PANEL;
+    return extent >= REF_TILE ? REF_TILE
+           : extent <= 0      ? panel
+                              : (extent + panel - 1) / panel * panel;
 }
 
 /* Blocks of A and B, then the sums: rows of REF_TILE. */
 static int64_t slot_bytes(int64_t tile_rows, int64_t tile_columns)
 {
-    return ((tile_rows + tile_columns) * REF_BLOCK + tile_rows * REF_PANEL * REF_TILE) *
+    return ((tile_rows + tile_columns) * REF_DEPTH + tile_rows * REF_TILE) *
            (int64_t)sizeof(double);
 }
 
@@ -196,7 +197,8 @@ kiln_status ref_gemm_query(void *instance, kiln_device *device, const kiln_op_he
         answer->flags = KILN_ANSWER_REPRODUCIBLE;
         answer->accumulator = accumulator_of(desc.a_type);
         answer->workspace_bytes =
-            (threads > 1 ? threads : 1) * slot_bytes(tile_panels(desc.m), tile_panels(desc.n));
+            (threads > 1 ? threads : 1) *
+            slot_bytes(tile_side(desc.m, REF_ROWS), tile_side(desc.n, REF_COLUMNS));
         answer->workspace_alignment = 64;
         snprintf(answer->kernel, sizeof answer->kernel, "%s", ref->kernel);
         snprintf(answer->reason, sizeof answer->reason, "%s", ref->remark);
@@ -222,8 +224,8 @@ kiln_status ref_gemm_plan_create(void *instance, const kiln_plan_request *reques
         return ref->host->set_error(KILN_NO_MEMORY, "ref: no memory for a plan");
     made->instance = ref;
     kiln_receive_descriptor(&made->desc, sizeof made->desc, request->descriptor);
-    made->tile_rows = tile_panels(made->desc.m);
-    made->tile_columns = tile_panels(made->desc.n);
+    made->tile_rows = tile_side(made->desc.m, REF_ROWS);
+    made->tile_columns = tile_side(made->desc.n, REF_COLUMNS);
     made->slot_bytes = slot_bytes(made->tile_rows, made->tile_columns);
     *plan = made;
     return KILN_OK;

@@ -31,23 +31,23 @@ static void multiply_tile(const gemm_run *run, int64_t batch, int64_t row, int64
                           double *blocks, double *sums)
 {
     const ref_gemm_plan *plan = run->plan;
-    int64_t row_panels = smaller(plan->tile_rows, divide_up(run->m - row, REF_PANEL));
-    int64_t column_panels = smaller(plan->tile_columns, divide_up(run->n - column, REF_PANEL));
-    double *a = blocks, *b = blocks + row_panels * REF_BLOCK;
+    int64_t row_panels = divide_up(smaller(plan->tile_rows, run->m - row), REF_ROWS);
+    int64_t column_panels = divide_up(smaller(plan->tile_columns, run->n - column), REF_COLUMNS);
+    double *a = blocks, *b = blocks + row_panels * REF_A_BLOCK;
 
     if (run->k == 0)
-        memset(sums, 0, (size_t)(row_panels * REF_PANEL * REF_TILE) * sizeof *sums);
-    else
-        for (int64_t k = 0; k < run->k; k += REF_DEPTH) {
-            for (int64_t i = 0; i < row_panels; i++)
-                ref_operand_load(&run->a, batch, row / REF_PANEL + i, k, a + i * REF_BLOCK);
+        memset(sums, 0, (size_t)(row_panels * REF_ROWS * REF_TILE) * sizeof *sums);
+    for (int64_t k = 0; k < run->k; k += REF_DEPTH) {
+        for (int64_t i = 0; i < row_panels; i++)
+            ref_operand_load(&run->a, batch, row / REF_ROWS + i, k, a + i * REF_A_BLOCK);
+        for (int64_t j = 0; j < column_panels; j++)
+            ref_operand_load(&run->b, batch, column / REF_COLUMNS + j, k, b + j * REF_B_BLOCK);
+        for (int64_t i = 0; i < row_panels; i++)
             for (int64_t j = 0; j < column_panels; j++)
-                ref_operand_load(&run->b, batch, column / REF_PANEL + j, k, b + j * REF_BLOCK);
-            for (int64_t i = 0; i < row_panels; i++)
-                for (int64_t j = 0; j < column_panels; j++)
-                    ref_block_multiply(plan->instance->blas, k > 0, a + i * REF_BLOCK,
-                                       b + j * REF_BLOCK, sums + (i * REF_TILE + j) * REF_PANEL);
-        }
+                ref_block_multiply(plan->instance->blas, k > 0, a + i * REF_A_BLOCK,
+                                   b + j * REF_B_BLOCK,
+                                   sums + i * REF_ROWS * REF_TILE + j * REF_COLUMNS);
+    }
 }
 
 static void compute_share(void *argument, int64_t part, int64_t parts, char *slot)
@@ -55,20 +55,19 @@ static void compute_share(void *argument, int64_t part, int64_t parts, char *slo
     const gemm_run *run = argument;
     const ref_gemm_plan *plan = run->plan;
     double *blocks = (double *)(void *)slot;
-    double *sums = blocks + (plan->tile_rows + plan->tile_columns) * REF_BLOCK;
-    int64_t tile_m = plan->tile_rows * REF_PANEL, tile_n = plan->tile_columns * REF_PANEL;
+    double *sums = blocks + (plan->tile_rows + plan->tile_columns) * REF_DEPTH;
     int64_t tiles = run->batch * run->row_tiles * run->column_tiles;
     int64_t each = tiles / parts, more = tiles % parts;
     int64_t first = part * each + smaller(part, more), end = first + each + (part < more);
 
     for (int64_t tile = first; tile < end; tile++) {
-        int64_t row = tile % run->row_tiles * tile_m;
-        int64_t column = tile / run->row_tiles % run->column_tiles * tile_n;
+        int64_t row = tile % run->row_tiles * plan->tile_rows;
+        int64_t column = tile / run->row_tiles % run->column_tiles * plan->tile_columns;
         int64_t batch = tile / run->row_tiles / run->column_tiles;
         multiply_tile(run, batch, row, column, blocks, sums);
-        for (int64_t i = 0; i < smaller(tile_m, run->m - row); i++)
+        for (int64_t i = 0; i < smaller(plan->tile_rows, run->m - row); i++)
             ref_gemm_finish_row(&run->finish, batch, row + i, column,
-                                smaller(tile_n, run->n - column), sums + i * REF_TILE);
+                                smaller(plan->tile_columns, run->n - column), sums + i * REF_TILE);
     }
 }
 
@@ -141,8 +140,8 @@ static kiln_status bind(gemm_run *run, const kiln_gemm_args *arguments)
     run->m = d.shape[d.rank - 2];
     run->n = d.shape[d.rank - 1];
     run->batch = d.rank == 3 ? d.shape[0] : 1;
-    run->row_tiles = divide_up(run->m, run->plan->tile_rows * REF_PANEL);
-    run->column_tiles = divide_up(run->n, run->plan->tile_columns * REF_PANEL);
+    run->row_tiles = divide_up(run->m, run->plan->tile_rows);
+    run->column_tiles = divide_up(run->n, run->plan->tile_columns);
     run->finish.desc = desc;
     run->finish.wide = desc->a_type == KILN_F64 || desc->d_type == KILN_I32;
     run->finish.alpha = arguments->alpha;

@@ -2,12 +2,13 @@
 /* The reference plugin: every operator computed plainly in host memory, in double, over OpenBLAS.
  * What all of its files share.
  *
- * How a product is computed. op(A) and op(B) are cut into panels of REF_PANEL rows (columns), K
- * into steps of REF_DEPTH. One panel of each, one step deep, is converted to double, padded with
- * zeros, and multiplied in a block of that one shape; the blocks of a panel pair are added in
- * ascending order of k. A row of D therefore has the same bits wherever it stands, whatever is
- * beside it and whoever computes it. The block is also small enough (32*32*128 <= 262,144) for
- * OpenBLAS to stay on the calling thread. */
+ * How a product is computed. op(A) is cut into panels of REF_ROWS rows, op(B) into panels of
+ * REF_COLUMNS columns, K into steps of REF_DEPTH. One panel of each, one step deep, is converted to
+ * double, padded with zeros, and multiplied in a block of that one shape; the blocks of a panel
+ * pair are added in ascending order of k. A row of D therefore has the same bits wherever it
+ * stands, whatever is beside it and whoever computes it. The block is also small enough (m*n*k <=
+ * 262,144) for OpenBLAS to stay on the calling thread, and low, so that little is wasted on a
+ * single row. */
 #ifndef REF_H
 #define REF_H
 
@@ -17,12 +18,12 @@
 #include "kiln/plugin.h"
 
 enum {
-    REF_PANEL = 32,      /* rows of op(A), columns of op(B) in a block */
-    REF_DEPTH = 128,     /* steps of k in a block */
-    REF_TILE_PANELS = 4, /* panels on a side of a tile: what one thread computes at a time */
-    REF_TILE = REF_PANEL * REF_TILE_PANELS,
-    REF_BLOCK =
-        REF_DEPTH * REF_PANEL /* elements of one operand in a block, [REF_DEPTH][REF_PANEL] */
+    REF_ROWS = 8,     /* of op(A) in a block */
+    REF_COLUMNS = 64, /* of op(B) in a block */
+    REF_DEPTH = 128,  /* steps of k in a block */
+    REF_TILE = 128,   /* rows and columns of D that one thread computes at a time, at most */
+    REF_A_BLOCK = REF_DEPTH * REF_ROWS, /* elements of one operand in a block, [REF_DEPTH][panel] */
+    REF_B_BLOCK = REF_DEPTH * REF_COLUMNS
 };
 
 typedef struct ref_instance {
@@ -34,8 +35,8 @@ typedef struct ref_instance {
 
 /* ---- block.c ---- */
 
-/* sum (REF_PANEL rows, REF_TILE apart) = aᵀ b, or += when `add`; a and b are one block of each
- * operand. */
+/* sum (REF_ROWS × REF_COLUMNS, rows REF_TILE apart) = aᵀ b, or += when `add`; a and b are one block
+ * of each operand. */
 void ref_block_multiply(bool blas, bool add, const double *a, const double *b, double *sum);
 
 /* Whether OpenBLAS's block agrees with the plain one, and gives each row and column the same bits
@@ -45,10 +46,11 @@ bool ref_block_check(void);
 /* ---- operand.c ---- */
 
 /* op(A) or op(B)ᵀ as rows × K elements, strided or packed: row r and step k of a batch entry lie at
- * (r / REF_PANEL) * panel_stride + (r % REF_PANEL) * row_stride + k * depth_stride. */
+ * (r / panel) * panel_stride + (r % panel) * row_stride + k * depth_stride. */
 typedef struct ref_operand {
     char *data;
     uint32_t type;
+    int64_t panel; /* REF_ROWS for A, REF_COLUMNS for B */
     int64_t batch, rows, depth;
     int64_t batch_stride, panel_stride, row_stride, depth_stride; /* in elements */
 } ref_operand;
@@ -61,14 +63,17 @@ typedef struct ref_matrix {
     int64_t batch_stride, row_stride, column_stride;
 } ref_matrix;
 
-/* The view of a strided matrix, or of what it would be packed at `data`. */
-ref_operand ref_operand_strided(const kiln_tensor *tensor, char *data, bool rows_first);
-ref_operand ref_operand_packed(const kiln_tensor *tensor, char *data, bool rows_first);
+/* The view of operand slot KILN_GEMM_A or KILN_GEMM_B, from a strided matrix or from what packing
+ * makes of it at `data`. */
+ref_operand ref_operand_strided(const kiln_tensor *tensor, char *data, uint32_t slot,
+                                bool transposed);
+ref_operand ref_operand_packed(const kiln_tensor *tensor, char *data, uint32_t slot,
+                               bool transposed);
 
 /* Address of one element. */
 char *ref_operand_at(const ref_operand *operand, int64_t batch, int64_t row, int64_t k);
 
-/* One block as double, [REF_DEPTH][REF_PANEL], zeros beyond the operand's edge. */
+/* One block as double, [REF_DEPTH][panel], zeros beyond the operand's edge. */
 void ref_operand_load(const ref_operand *operand, int64_t batch, int64_t panel, int64_t k,
                       double *block);
 
@@ -88,7 +93,7 @@ void ref_matrix_store(const ref_matrix *matrix, int64_t batch, int64_t row, int6
 typedef struct ref_gemm_plan {
     ref_instance *instance;
     kiln_gemm_desc desc;
-    int64_t tile_rows, tile_columns; /* panels on the sides of a tile: fewer for small problems */
+    int64_t tile_rows, tile_columns; /* whole panels; less than REF_TILE for small problems */
     int64_t slot_bytes;              /* workspace of one thread */
 } ref_gemm_plan;
 

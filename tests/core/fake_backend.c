@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/core/fake_backend.h"
+#include "tests/core/fixture.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -88,10 +90,13 @@ static kiln_status make_plan(fake_instance *self, const kiln_plan_request *reque
         usleep((useconds_t)backend->plan_us);
     if (backend->plan_status != KILN_OK)
         return say(self, backend->plan_status, "prepare");
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&mutex);
     backend->parameter_count = (int64_t)request->parameter_count;
     for (int64_t i = 0; i < backend->parameter_count && i < FAKE_PARAMETERS; i++)
         backend->parameters[i] = request->parameters[i];
     backend->payload_size = request->payload_size;
+    pthread_mutex_unlock(&mutex);
     fake_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
         return say(self, KILN_NO_MEMORY, "allocate");
@@ -277,4 +282,24 @@ void fake_backends_reset(void)
     kiln_plugin_register("alpha", entry_alpha);
     kiln_plugin_register("beta", entry_beta);
     kiln_plugin_register("gamma", entry_gamma);
+}
+
+int fake_backends_set_up(void **state)
+{
+    (void)state;
+    fake_backends_reset();
+    return 0;
+}
+
+int fake_backends_tear_down(void **state)
+{
+    (void)state;
+    for (int i = 0; i < FAKE_BACKENDS; i++)
+        if (fake_backends[i].wrong || fake_backends[i].made != fake_backends[i].frees) {
+            print_error("backend %d: %lld wrong calls, %lld plans made, %lld freed\n", i,
+                        (long long)fake_backends[i].wrong, (long long)fake_backends[i].made,
+                        (long long)fake_backends[i].frees);
+            return -1;
+        }
+    return 0;
 }

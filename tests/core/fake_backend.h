@@ -56,6 +56,13 @@ extern fake_backend fake_backends[FAKE_BACKENDS];
  * one option, `limit`, is the number in the names of their kernels: "alpha-7". */
 void fake_backends_reset(void);
 
+/* A test around which the backends are reset, and checked: nobody called them against the contract,
+ * and every plan was freed. */
+#define FAKE_BACKEND_TEST(name) \
+    cmocka_unit_test_setup_teardown(name, fake_backends_set_up, fake_backends_tear_down)
+int fake_backends_set_up(void **state);
+int fake_backends_tear_down(void **state);
+
 /* The product, from and to host addresses in the order of the slots; C is not read when it is NULL.
  */
 void fake_gemm(uint32_t flags, const kiln_gemm_args *args, char *const addresses[4]);

@@ -164,10 +164,14 @@ const char *fixture_plugin_folder(void)
 
 /* ---- Processes and threads ---- */
 
-int fixture_in_child(int (*function)(void *argument), void *argument)
+void fixture_needs_fork(void)
 {
     if (FIXTURE_TSAN)
         skip();
+}
+
+int fixture_in_child(int (*function)(void *argument), void *argument)
+{
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {

@@ -9,27 +9,6 @@
 
 enum { ALPHA, BETA, GAMMA };
 
-static int set_up(void **state)
-{
-    (void)state;
-    fake_backends_reset();
-    return 0;
-}
-
-/* No backend was called against the contract, and every plan was freed. */
-static int tear_down(void **state)
-{
-    (void)state;
-    for (int i = 0; i < FAKE_BACKENDS; i++)
-        if (fake_backends[i].wrong || fake_backends[i].made != fake_backends[i].frees) {
-            print_error("backend %d: %lld wrong calls, %lld plans made, %lld freed\n", i,
-                        (long long)fake_backends[i].wrong, (long long)fake_backends[i].made,
-                        (long long)fake_backends[i].frees);
-            return -1;
-        }
-    return 0;
-}
-
 static kiln_gemm_desc small_gemm(uint32_t type)
 {
     return (kiln_gemm_desc){.head = {.struct_size = sizeof(kiln_gemm_desc)},
@@ -460,15 +439,21 @@ static void test_info_of_other_sizes(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_order_of_the_profile),     TEST(test_fallback_says_why),
-        TEST(test_backend_that_is_not_open), TEST(test_everybody_declines),
-        TEST(test_explain_with_little_room), TEST(test_denied_backends),
-        TEST(test_one_backend_asked_for),    TEST(test_reproducible_only),
-        TEST(test_wrong_requests),           TEST(test_options_of_other_sizes),
-        TEST(test_nonsense_is_declined),     TEST(test_failures_without_a_sentence),
-        TEST(test_plan_may_decline_or_fail), TEST(test_info_of_other_sizes),
+        FAKE_BACKEND_TEST(test_order_of_the_profile),
+        FAKE_BACKEND_TEST(test_fallback_says_why),
+        FAKE_BACKEND_TEST(test_backend_that_is_not_open),
+        FAKE_BACKEND_TEST(test_everybody_declines),
+        FAKE_BACKEND_TEST(test_explain_with_little_room),
+        FAKE_BACKEND_TEST(test_denied_backends),
+        FAKE_BACKEND_TEST(test_one_backend_asked_for),
+        FAKE_BACKEND_TEST(test_reproducible_only),
+        FAKE_BACKEND_TEST(test_wrong_requests),
+        FAKE_BACKEND_TEST(test_options_of_other_sizes),
+        FAKE_BACKEND_TEST(test_nonsense_is_declined),
+        FAKE_BACKEND_TEST(test_failures_without_a_sentence),
+        FAKE_BACKEND_TEST(test_plan_may_decline_or_fail),
+        FAKE_BACKEND_TEST(test_info_of_other_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

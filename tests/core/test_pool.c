@@ -309,6 +309,7 @@ static int use_in_child(void *argument)
 static void test_child_has_its_own_workers(void **state)
 {
     (void)state;
+    fixture_needs_fork();
     kiln_runtime *runtime = open_with_threads(3);
     assert_int_equal(fixture_in_child(use_in_child, runtime), 0); /* never used before the fork */
     run_and_check(runtime, 10);
@@ -340,9 +341,8 @@ static void fork_inside(void *argument, int64_t part)
 static void test_fork_while_busy(void **state)
 {
     (void)state;
+    fixture_needs_fork();
     forker own = {.runtime = open_with_threads(3)};
-    if (FIXTURE_TSAN)
-        skip();
     kiln_parallel_for(own.runtime, 4, fork_inside, &own);
     assert_int_equal(own.result, 0);
     kiln_runtime_close(own.runtime);

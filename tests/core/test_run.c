@@ -8,27 +8,6 @@
 
 enum { ALPHA, BETA, GAMMA };
 
-static int set_up(void **state)
-{
-    (void)state;
-    fake_backends_reset();
-    return 0;
-}
-
-/* No backend was called against the contract, and every plan was freed. */
-static int tear_down(void **state)
-{
-    (void)state;
-    for (int i = 0; i < FAKE_BACKENDS; i++)
-        if (fake_backends[i].wrong || fake_backends[i].made != fake_backends[i].frees) {
-            print_error("backend %d: %lld wrong calls, %lld plans made, %lld freed\n", i,
-                        (long long)fake_backends[i].wrong, (long long)fake_backends[i].made,
-                        (long long)fake_backends[i].frees);
-            return -1;
-        }
-    return 0;
-}
-
 /* ---- A vendor's own operator ---- */
 
 static void test_vendor_operator(void **state)
@@ -157,12 +136,11 @@ static void test_workspaces_are_not_shared(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_vendor_operator),
-        TEST(test_failing_run),
-        TEST(test_run_in_parts),
-        TEST(test_workspaces_are_not_shared),
+        FAKE_BACKEND_TEST(test_vendor_operator),
+        FAKE_BACKEND_TEST(test_failing_run),
+        FAKE_BACKEND_TEST(test_run_in_parts),
+        FAKE_BACKEND_TEST(test_workspaces_are_not_shared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,4 +39,4 @@ kiln_LDFLAGS =
 kiln_LDADD = bench/libkilnbench.la conformance/libconformance.la tools/io/libkilnio.la support/libkilnsupport.la \
 	$(KILN_LIBS) $(JANSSON_LIBS) -lm
 
-dist_man_MANS = docs/man/kiln.1 docs/man/kiln-explain.1 docs/man/kiln-info.1 docs/man/kiln-run.1
+dist_man_MANS = docs/man/kiln.1 docs/man/kiln-bench.1 docs/man/kiln-explain.1 docs/man/kiln-info.1 docs/man/kiln-run.1

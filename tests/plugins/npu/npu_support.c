@@ -382,5 +382,7 @@ void npu_test_small_machine(struct npu_machine *machine, int64_t memory)
     config.size[NPU_L0A] = config.size[NPU_L0B] = 4096;
     config.size[NPU_L0C] = 8192;
     config.size[NPU_UB] = 16384;
+    config.alignment[NPU_L1] = 512;
+    config.alignment[NPU_UB] = 128;
     open_machine(machine, &config);
 }

@@ -447,7 +447,7 @@ static void test_corrupt_blobs(void **state)
     CORRUPT(bad.header_bytes = 64, "64 bytes");
     CORRUPT(strcpy(bad.backend, "cpu"), "'cpu'");
     CORRUPT(memset(bad.backend, 'x', sizeof bad.backend), "xxx");
-    CORRUPT(strcpy(bad.format, "ref-panel32-t-1"), "ref-panel32-t-1");
+    CORRUPT(strcpy(bad.format, "ref-b64-t-1"), "ref-b64-t-1");
     CORRUPT(bad.type = KILN_F16, "f16");
     CORRUPT(bad.operand = KILN_GEMM_A, "slot 0");
     CORRUPT(bad.shape[0] = 2, "2 x 33 x 33");
@@ -462,7 +462,7 @@ static void test_corrupt_blobs(void **state)
     expect_refused(plan, &p, "not 1 x 32 x 33");
     bad = good; /* now the blob itself is that of a smaller operand */
     bad.shape[1] = 32;
-    bad.bytes -= 2 * 32 * (int64_t)sizeof(uint16_t);
+    bad.bytes -= 64 * (int64_t)sizeof(uint16_t);
     memcpy(blob, &bad, sizeof bad);
     expect_refused(plan, &p, "K = 32");
     memcpy(blob, &good, sizeof good);
