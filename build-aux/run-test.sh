@@ -21,10 +21,14 @@ export UBSAN_OPTIONS
 
 limit=${KILN_TEST_TIMEOUT:-300}
 
+# A shell's background jobs ignore interrupts, and so would a test; coreutils before 8.31 cannot mend that.
+reset=
+if env --default-signal true 2>/dev/null; then reset='env --default-signal'; fi
+
 # cmocka reports a skipped test as "not ok N # SKIP", which the protocol reads as a failure. The exit status goes round the
 # pipe through descriptor 3.
 exec 4>&1
-status=$({ { timeout -k 10 "$limit" "$KILN_TEST_BUILDDIR/run" "$@" 3>&- 4>&-; echo $? >&3; } |
+status=$({ { timeout -k 10 "$limit" $reset "$KILN_TEST_BUILDDIR/run" "$@" 3>&- 4>&-; echo $? >&3; } |
     sed -u 's/^not ok \(.*# SKIP\)/ok \1/' >&4; } 3>&1)
 if [ "$status" = 124 ] || [ "$status" = 137 ]; then
     echo "Bail out! $1 was stopped after $limit s (KILN_TEST_TIMEOUT)"

@@ -47,6 +47,18 @@ static const char *missing_function(const kiln_device_table *table)
                     return NULL;
 }
 
+/* What a plugin wrote of a device, made safe to read. */
+static void settle_info(kiln_device_info *info)
+{
+    info->struct_size = sizeof *info;
+    info->name[sizeof info->name - 1] = '\0';
+    info->fingerprint[sizeof info->fingerprint - 1] = '\0';
+    if (info->memory_count < 0 || info->memory_count > KILN_MAX_MEMORIES)
+        info->memory_count = info->memory_count < 0 ? 0 : KILN_MAX_MEMORIES;
+    for (int64_t i = 0; i < info->memory_count; i++)
+        info->memories[i].name[sizeof info->memories[i].name - 1] = '\0';
+}
+
 static kiln_status add_device(kiln_runtime *runtime, kiln_instance *instance,
                               const kiln_device_table *table, int64_t index)
 {
@@ -59,6 +71,7 @@ static kiln_status add_device(kiln_runtime *runtime, kiln_instance *instance,
     device->index = index;
     snprintf(device->name, sizeof device->name, "%s:%lld", instance->name, (long long)index);
     status = table->info(instance->instance, index, &device->info);
+    settle_info(&device->info);
     device->fork_safe = (device->info.flags & KILN_DEVICE_FORK_SAFE) != 0;
     kiln_device **grown = NULL;
     if (status == KILN_OK)

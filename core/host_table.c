@@ -67,6 +67,7 @@ void kiln_host_table_fill(kiln_host *host, kiln_runtime *runtime)
         .abi_minor = KILN_PLUGIN_ABI_MINOR,
         .runtime = runtime,
         .set_error = host_set_error,
+        .last_error = kiln_last_error,
         .log = host_log,
         .device_native = device_native,
         .stream_native = stream_native,

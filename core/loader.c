@@ -48,6 +48,10 @@ static const kiln_instance *first_of_name(const kiln_runtime *runtime, const cha
 
 static kiln_status add_found(kiln_runtime *runtime, const char *name, const char *path)
 {
+    for (int64_t i = 0; i < runtime->instance_count; i++)
+        if (strcmp(runtime->instances[i]->path, path) == 0 &&
+            strcmp(runtime->instances[i]->name, name) == 0)
+            return KILN_OK; /* its folder was named twice */
     const kiln_instance *former = first_of_name(runtime, name);
     kiln_instance *instance = NULL;
     kiln_status status = add_instance(runtime, name, path, &instance);
@@ -62,8 +66,10 @@ static kiln_status add_found(kiln_runtime *runtime, const char *name, const char
 static bool is_safe(kiln_runtime *runtime, const char *path)
 {
     struct stat status;
-    if (stat(path, &status) != 0)
+    if (stat(path, &status) != 0) {
+        kiln_fail(KILN_IO, "%s cannot be examined: %s", path, strerror(errno));
         return false;
+    }
     if ((status.st_mode & S_IWOTH) || (status.st_uid != 0 && status.st_uid != geteuid())) {
         kiln_fail(KILN_PERMISSION,
                   "%s %s; plugins are taken only from files and folders that root or you own and "
@@ -92,7 +98,8 @@ static bool plugin_name(const char *file, char *name, size_t size)
         return false;
     memcpy(name, file, length - 3);
     name[length - 3] = '\0';
-    return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length - 3;
+    return *name >= 'a' && *name <= 'z' &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length - 3;
 }
 
 /* The names of the plugin files in a folder, sorted, since the order of readdir means nothing. */
@@ -250,6 +257,7 @@ static kiln_status start(kiln_runtime *runtime, kiln_instance *instance)
     int64_t devices = runtime->device_count;
     kiln_host_table_fill(&instance->host, runtime);
     kiln_set_activity("opening plugin", instance->path);
+    kiln_forget_error();
     kiln_status status =
         instance->plugin.open(&instance->host, instance->options, &instance->instance);
     if (status != KILN_OK)
@@ -269,10 +277,10 @@ static kiln_status start(kiln_runtime *runtime, kiln_instance *instance)
     return status;
 }
 
-static kiln_status set_failed(kiln_runtime *runtime, kiln_instance *instance)
+static kiln_status set_failed(kiln_runtime *runtime, kiln_instance *instance, kiln_status status)
 {
     instance->state = "failed";
-    snprintf(instance->reason, sizeof instance->reason, "%.255s", kiln_last_error());
+    snprintf(instance->reason, sizeof instance->reason, "%.511s", kiln_reason(status));
     kiln_runtime_log(runtime, KILN_LOG_WARNING, "plugin %s: %s", instance->name, instance->reason);
     return KILN_OK;
 }
@@ -283,15 +291,15 @@ static kiln_status open_instance(kiln_runtime *runtime, kiln_instance *instance)
 {
     if (strcmp(instance->state, "not in profile") != 0)
         return KILN_OK;
-    if (describe(runtime, instance) != KILN_OK)
-        return set_failed(runtime, instance);
+    kiln_status status = describe(runtime, instance);
+    if (status != KILN_OK)
+        return set_failed(runtime, instance, status);
     instance->options = calloc(instance->plugin.option_count + 1, sizeof *instance->options);
     if (!instance->options)
         return kiln_fail_memory("a plugin's options");
-    kiln_status status =
-        kiln_profile_plugin_options(runtime->profile, &instance->plugin, instance->options);
+    status = kiln_profile_plugin_options(runtime->profile, &instance->plugin, instance->options);
     if (status == KILN_PLUGIN)
-        return set_failed(runtime, instance);
+        return set_failed(runtime, instance, status);
     if (status != KILN_OK)
         return status;
     kiln_set_activity("probing plugin", instance->path);
@@ -300,7 +308,8 @@ static kiln_status open_instance(kiln_runtime *runtime, kiln_instance *instance)
         snprintf(instance->reason, sizeof instance->reason, "its probe found no device");
         return KILN_OK;
     }
-    return start(runtime, instance) == KILN_OK ? KILN_OK : set_failed(runtime, instance);
+    status = start(runtime, instance);
+    return status == KILN_OK ? KILN_OK : set_failed(runtime, instance, status);
 }
 
 static kiln_status open_named(kiln_runtime *runtime, const char *name)

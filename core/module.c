@@ -90,13 +90,20 @@ static kiln_status initialise(void)
     return KILN_OK;
 }
 
+/* The dynamic linker's words mostly begin with the path. */
+static kiln_status not_loaded(const char *path, const char *words)
+{
+    bool named = strncmp(words, path, strlen(path)) == 0;
+    return kiln_fail(KILN_PLUGIN, "cannot be loaded: %s%s%s", named ? "" : path, named ? "" : ": ",
+                     words);
+}
+
 static kiln_status load(const char *path, kiln_plugin_entry_fn *entry)
 {
     last_words[0] = '\0';
     lt_dlhandle handle = lt_dlopen(path);
     if (!handle)
-        return kiln_fail(KILN_PLUGIN, "%s cannot be loaded: %s", path,
-                         *last_words ? last_words : lt_dlerror());
+        return not_loaded(path, *last_words ? last_words : lt_dlerror());
     void *symbol = lt_dlsym(handle, KILN_PLUGIN_SYMBOL);
     if (!symbol) {
         lt_dlclose(handle);
@@ -134,10 +141,12 @@ kiln_status kiln_module_entry(const char *path, kiln_plugin_entry_fn *entry)
 
 kiln_status kiln_plugin_register(const char *name, kiln_plugin_entry_fn entry)
 {
-    if (!name || !entry || !*name || strlen(name) >= sizeof registrations[0].name)
-        return kiln_fail(
-            KILN_INVALID,
-            "a plugin is registered under a name of 1 to 31 characters and with its entry");
+    size_t length = name ? strlen(name) : 0;
+    if (!length || !entry || length >= sizeof registrations[0].name || *name < 'a' || *name > 'z' ||
+        strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != length)
+        return kiln_fail(KILN_INVALID,
+                         "a plugin is registered with its entry and under a name of at most 31 of "
+                         "[a-z0-9-] that begins with a letter");
     kiln_status status = KILN_OK;
     kiln_loader_lock();
     for (int64_t i = 0; i < registration_count; i++)

@@ -116,8 +116,12 @@ static void ask(const kiln_request *request, const kiln_operator_table *table, k
         return;
     }
     kiln_forget_error();
-    kiln_status status = table->query(choice->instance->instance, device,
-                                      (const kiln_op_head *)request->descriptor, &choice->answer);
+    kiln_status status = KILN_OK;
+    if (device->instance == choice->instance) /* so that the plugin finds its own object in it */
+        status = kiln_device_ready(device);
+    if (status == KILN_OK)
+        status = table->query(choice->instance->instance, device,
+                              (const kiln_op_head *)request->descriptor, &choice->answer);
     choice->answer.kernel[sizeof choice->answer.kernel - 1] = '\0';
     choice->answer.reason[sizeof choice->answer.reason - 1] = '\0';
     if (status != KILN_OK)

@@ -15,7 +15,7 @@ typedef struct kiln_instance {
     char name[32];
     char *path;
     const char *state; /* as kiln_plugin_info.state */
-    char reason[256];
+    char reason[512];
     char *interfaces; /* comma-separated */
     kiln_plugin plugin;
     kiln_option_value *options;

@@ -12,7 +12,7 @@ static const char *const slot_names[KILN_GEMM_SLOTS] = {
 static __attribute__((cold, noinline)) kiln_status
 wrong_shape(uint32_t slot, const kiln_tensor *tensor, int64_t rows, int64_t columns)
 {
-    uint32_t last = tensor->rank ? tensor->rank - 1 : 0;
+    uint32_t last = tensor->rank && tensor->rank <= KILN_MAX_RANK ? tensor->rank - 1 : 0;
     return kiln_fail(KILN_INVALID,
                      "gemm: %s has shape […, %lld, %lld] of rank %u; it must be [%lld, %lld], with "
                      "the batch before it",
@@ -122,6 +122,12 @@ static inline bool is_inside(const kiln_tensor *tensor, int64_t bytes)
            (tensor->byte_offset >= 0 && bytes <= tensor->buffer->bytes - tensor->byte_offset);
 }
 
+/* What a descriptor's alignment promises; 0 is the element size. */
+static inline uint32_t promised(uint32_t alignment, uint32_t type)
+{
+    return alignment ? alignment : (uint32_t)(kiln_type_bits(type) + 7) / 8;
+}
+
 static inline bool honours(const kiln_tensor *tensor, uint32_t alignment)
 {
     uint64_t bits = start_of(tensor);
@@ -158,7 +164,8 @@ static inline kiln_status check_matrix(uint32_t slot, const kiln_tensor *tensor,
         tensor->strides[last - 1] < 0 || (tensor->rank == 3 && tensor->strides[0] < 0) ||
         bytes < 0 || !is_inside(tensor, bytes))
         return wrong_stride(slot, tensor);
-    if (alignment && !honours(tensor, alignment))
+    alignment = promised(alignment, type);
+    if (!honours(tensor, alignment))
         return wrong_alignment(slot, alignment);
     *range = extent_of(tensor, bytes);
     return KILN_OK;
@@ -184,8 +191,9 @@ static kiln_status check_vector(uint32_t slot, const kiln_tensor *tensor,
         return kiln_fail(KILN_INVALID,
                          "gemm: %s must be contiguous, with no flags, and inside of its buffer",
                          slot_names[slot]);
-    if (epilogue->alignment && !honours(tensor, epilogue->alignment))
-        return wrong_alignment(slot, epilogue->alignment);
+    uint32_t alignment = promised(epilogue->alignment, epilogue->type);
+    if (!honours(tensor, alignment))
+        return wrong_alignment(slot, alignment);
     *range = extent_of(tensor, bytes);
     return KILN_OK;
 }
@@ -312,7 +320,7 @@ enum { PLAIN_BITS = 28 }; /* sizes up to 2^28, strides up to 2^29 */
 static plain_expectation expect_plain(uint32_t type, uint32_t alignment)
 {
     plain_expectation expected = {.size = (uint64_t)kiln_type_bits(type) / 8,
-                                  .misaligned = alignment ? alignment - 1 : 0};
+                                  .misaligned = promised(alignment, type) - 1};
     uint32_t fields[2] = {type, 2};
     memcpy(&expected.type_and_rank, fields, sizeof fields);
     return expected;
@@ -358,7 +366,7 @@ static inline uint64_t not_plain(const kiln_tensor *tensor, const plain_expectat
            tensor->reserved[1] | (uint64_t)(uintptr_t)tensor->buffer |
            (uint64_t)(tensor->shape[0] ^ rows) | (uint64_t)(tensor->shape[1] ^ columns) |
            (uint64_t)(tensor->strides[1] ^ 1) | ((*begin | stride) & expected->misaligned) |
-           ((uint64_t)(tensor->strides[0] - columns) >> PLAIN_BITS) |
+           (((uint64_t)tensor->strides[0] - (uint64_t)columns) >> PLAIN_BITS) |
            (((uint64_t)tensor->byte_offset | (address - 1)) >> 62);
 }
 
@@ -386,7 +394,7 @@ static inline bool is_plain_run(const kiln_gemm_desc *desc, const gemm_prepared 
     /* One branch per matrix: a single one at the end would keep everything in registers until then,
      * of which there are not enough. */
     uint64_t a_begin, a_end, b_begin, b_end, d_begin, d_end;
-    if ((uint64_t)((m - 1) | (n - 1) | k) >> PLAIN_BITS ||
+    if ((((uint64_t)m - 1) | ((uint64_t)n - 1) | (uint64_t)k) >> PLAIN_BITS ||
         not_plain(d, &prepared->d, m, n, &d_begin, &d_end))
         return false;
     if (k == 0)

@@ -28,13 +28,27 @@ static void write_quoted(FILE *stream, const char *text, size_t length)
     fputc('\'', stream);
 }
 
-/* The folders of a variable, then those that the profile gave. */
+static const char *next_folder(const char *at)
+{
+    return strchr(at, ':') ? strchr(at, ':') + 1 : NULL;
+}
+
+/* Whether a folder stands in a list that colons separate, before `end` (NULL = anywhere). */
+static bool is_listed(const char *folders, const char *end, const char *folder, size_t length)
+{
+    for (const char *at = folders; at && at != end; at = next_folder(at))
+        if (strcspn(at, ":") == length && memcmp(at, folder, length) == 0)
+            return true;
+    return false;
+}
+
+/* The folders of a variable, then those that the profile gave; each once. */
 static void write_plugin_path(FILE *stream, const kiln_profile *profile, const char *folders)
 {
     const char *between = "[";
-    for (const char *at = folders; at; at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL) {
+    for (const char *at = folders; at; at = next_folder(at)) {
         size_t length = strcspn(at, ":");
-        if (!length)
+        if (!length || is_listed(folders, at, at, length))
             continue;
         fputs(between, stream);
         write_quoted(stream, at, length);
@@ -42,6 +56,8 @@ static void write_plugin_path(FILE *stream, const kiln_profile *profile, const c
     }
     for (int64_t i = 0; i < kiln_profile_list_count(profile, "plugin_path"); i++) {
         const char *folder = kiln_profile_list_at(profile, "plugin_path", i);
+        if (is_listed(folders, NULL, folder, strlen(folder)))
+            continue;
         fputs(between, stream);
         write_quoted(stream, folder, strlen(folder));
         between = ", ";

@@ -157,20 +157,25 @@ typedef struct kiln_gemm_args {
  * offset in its buffer where the host cannot address it. */
 static inline uint32_t kiln_tensor_alignment(const kiln_tensor *tensor)
 {
-    uint64_t bits = (uint64_t)tensor->byte_offset | 64;
-    bits |= (uint64_t)(uintptr_t)(tensor->buffer ? kiln_buffer_host(tensor->buffer) : tensor->data);
-    uint64_t size = (uint64_t)kiln_type_bits(tensor->type);
+    uint64_t bits = (uint64_t)tensor->byte_offset | 64, strides = 0;
+    if (!tensor->buffer)
+        bits |= (uint64_t)(uintptr_t)tensor->data;
     for (uint32_t i = 0; i + 1 < tensor->rank; i++)
-        bits |= (uint64_t)tensor->strides[i] * size / 8;
+        strides |= (uint64_t)tensor->strides[i];
+    bits |= strides * (uint64_t)kiln_type_bits(tensor->type) / 8;
     return (uint32_t)(bits & (~bits + 1));
 }
 
 static inline int64_t kiln_round_up_pow2(int64_t value)
 {
     uint64_t bits = value > 1 ? (uint64_t)value - 1 : 0;
+#if defined(__GNUC__)
+    return bits ? (int64_t)(2ull << (63 - __builtin_clzll(bits))) : 1;
+#else
     for (int shift = 1; shift < 64; shift *= 2)
         bits |= bits >> shift;
     return (int64_t)(bits + 1);
+#endif
 }
 
 /* The part of kiln_gemm_describe before the epilogues, whose struct_size ends there: what is
@@ -179,8 +184,9 @@ static inline void kiln_gemm_describe_plain(kiln_gemm_desc *desc, uint32_t flags
                                             const kiln_tensor *a, const kiln_tensor *b,
                                             const kiln_tensor *c, const kiln_tensor *d)
 {
-    uint32_t last = d->rank ? d->rank - 1 : 0, row = last ? last - 1 : 0;
-    uint32_t a_last = a->rank ? a->rank - 1 : 0, a_row = a_last ? a_last - 1 : 0;
+    /* A rank that is none is refused by the run. */
+    uint32_t last = d->rank - 1 < KILN_MAX_RANK ? d->rank - 1 : 0, row = last ? last - 1 : 0;
+    uint32_t a_last = a->rank - 1 < KILN_MAX_RANK ? a->rank - 1 : 0, a_row = a_last ? a_last - 1 : 0;
     memset(desc, 0, offsetof(kiln_gemm_desc, epilogues));
     desc->head.struct_size = (uint32_t)offsetof(kiln_gemm_desc, epilogues);
     desc->head.flags = flags | KILN_GEMM_DYNAMIC_M;

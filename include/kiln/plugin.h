@@ -320,6 +320,9 @@ struct kiln_host {
     /* The sentence for kiln_last_error() on this thread; returns `status`, so that `return
      * host->set_error(…)` works. */
     kiln_status (*set_error)(kiln_status status, const char *format, ...) KILN_PRINTF(2, 3);
+
+    /* This thread's sentence: that of a function on a stream, say, which has just failed. */
+    const char *(*last_error)(void);
     void (*log)(const kiln_host *host, int level, const char *format, ...) KILN_PRINTF(3, 4);
 
     /* From the core's handles to the plugin's own objects. device_native gives NULL when the device

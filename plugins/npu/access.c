@@ -240,6 +240,20 @@ int npu_accesses(const struct npu_instruction *instruction, const int64_t *regis
     return count;
 }
 
+bool npu_global_access(const struct npu_instruction *instruction, const int64_t *registers,
+                       struct npu_access *access)
+{
+    struct npu_access all[NPU_ACCESSES];
+    const char *reason;
+    enum npu_opcode opcode = instruction->opcode;
+    if (opcode != NPU_COPY_IN && opcode != NPU_COPY_OUT)
+        return false;
+    if (npu_accesses(instruction, registers, all, &reason) <= 0)
+        return false;
+    *access = all[opcode == NPU_COPY_IN ? 0 : 1];
+    return true;
+}
+
 bool npu_access_overlap(const struct npu_access *a, const struct npu_access *b, int64_t *address)
 {
     for (int64_t i = 0; i < a->runs; i++) {

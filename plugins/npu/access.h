@@ -25,6 +25,10 @@ struct npu_access {
 int npu_accesses(const struct npu_instruction *instruction, const int64_t *registers,
                  struct npu_access access[NPU_ACCESSES], const char **reason);
 
+/* The access to GM of a transfer; false for everything else and for what npu_accesses refuses. */
+bool npu_global_access(const struct npu_instruction *instruction, const int64_t *registers,
+                       struct npu_access *access);
+
 /* Whether two accesses of one memory touch a common byte; sets *address to one. */
 bool npu_access_overlap(const struct npu_access *a, const struct npu_access *b, int64_t *address);
 

@@ -48,8 +48,4 @@ bool npu_check_set(struct npu_block *block, uint32_t instruction);
 /* That the block ended with all queues empty and all flags waited for. */
 bool npu_check_end(struct npu_block *block);
 
-/* The access to GM of instruction `index`, if it has one. */
-bool npu_global_access(const struct npu_program *program, uint32_t index, const int64_t *registers,
-                       struct npu_access *access);
-
 #endif

@@ -81,20 +81,6 @@ bool npu_check_footprint(struct npu_block *block, uint32_t index,
     return true;
 }
 
-bool npu_global_access(const struct npu_program *program, uint32_t index, const int64_t *registers,
-                       struct npu_access *access)
-{
-    struct npu_access all[NPU_ACCESSES];
-    const char *reason;
-    enum npu_opcode opcode = program->instruction[index].opcode;
-    if (opcode != NPU_COPY_IN && opcode != NPU_COPY_OUT)
-        return false;
-    if (npu_accesses(&program->instruction[index], registers, all, &reason) <= 0)
-        return false;
-    *access = all[opcode == NPU_COPY_IN ? 0 : 1];
-    return true;
-}
-
 /* Whether two instructions conflict, and which of their accesses do. */
 static bool find_conflict(const struct npu_block *block, uint32_t index, uint32_t other,
                           struct npu_access *here, struct npu_access *there, int64_t *address)
@@ -157,7 +143,7 @@ static void visit_global(const struct npu_block *block, enum npu_pipe pipe,
         struct npu_access there;
         int64_t address;
         uint32_t index = block->program->queue[other][clock - 1];
-        if (npu_global_access(block->program, index, block->registers, &there) &&
+        if (npu_global_access(&block->program->instruction[index], block->registers, &there) &&
             npu_access_overlap(access, &there, &address)) {
             newest->of[other] = clock;
             return;
@@ -178,7 +164,7 @@ static bool check_other_blocks(struct npu_block *block, uint32_t index,
         npu_block_registers(block->launch, number, registers);
         for (uint32_t other = 0; other < program->count; other++) {
             struct npu_access there;
-            if (!npu_global_access(program, other, registers, &there) ||
+            if (!npu_global_access(&program->instruction[other], registers, &there) ||
                 !(access->write || there.write) || !npu_access_overlap(access, &there, &address))
                 continue;
             char text[200];

@@ -220,7 +220,8 @@ static void share_block(struct npu_sharing *sharing, const struct npu_program *p
     for (size_t p = 0; p < sizeof pipes / sizeof *pipes; p++)
         for (uint32_t i = 0; i < program->queued[pipes[p]]; i++) {
             struct npu_access access;
-            if (!npu_global_access(program, program->queue[pipes[p]][i], registers, &access))
+            uint32_t index = program->queue[pipes[p]][i];
+            if (!npu_global_access(&program->instruction[index], registers, &access))
                 continue;
             if (forget)
                 npu_sharing_forget(sharing, &access);

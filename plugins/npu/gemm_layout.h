@@ -14,17 +14,20 @@ enum npu_gemm_register {
     NPU_R_C_STRIDE,
     NPU_R_D,
     NPU_R_D_STRIDE,
-    NPU_R_M,        /* rows of this block */
-    NPU_R_N,        /* columns of this block */
-    NPU_R_K,        /* all of it, where it is dynamic */
-    NPU_R_A_PACKED, /* packed A: with k down the rows, columns of 32 bytes in this block; else bytes
-                     */
-    NPU_R_B_PACKED, /* of each column in this block; and the same for B */
+    NPU_R_M, /* rows of this block */
+    NPU_R_N, /* columns of this block */
+    NPU_R_K, /* all of it, where it is dynamic */
+    /* How much of a packed operand this block takes: stored with k down the rows, columns of 32
+       bytes; else bytes of each column. */
+    NPU_R_A_PACKED,
+    NPU_R_B_PACKED,
     NPU_R_ALPHA,
     NPU_R_BETA,
     NPU_R_EPILOGUE, /* first of 8 pairs: address, stride */
     NPU_R_GEMM_COUNT = NPU_R_EPILOGUE + 2 * NPU_EPILOGUES
 };
+
+_Static_assert(NPU_R_GEMM_COUNT <= NPU_REGISTERS, "the registers suffice");
 
 /* Two buffers of each operand of the cube unit, so that one is filled while the other is read. */
 struct npu_gemm_layout {
@@ -45,6 +48,8 @@ struct npu_gemm_layout {
     int64_t ub_end;
 };
 
+/* Lays out the pieces of a block. The ends may lie beyond the memories: blocks are then too large.
+ */
 void npu_gemm_layout(const struct npu_config *config, const struct npu_gemm *gemm,
                      const struct npu_gemm_blocks *blocks, struct npu_gemm_layout *layout);
 

@@ -75,27 +75,17 @@ static void close_synchronizer(struct synchronizer *s)
     free(s->edges);
 }
 
-static const struct npu_access *global_of(const struct npu_access *access, int accesses)
-{
-    for (int i = 0; i < accesses; i++)
-        if (access[i].memory == NPU_GM)
-            return &access[i];
-    return NULL;
-}
-
 /* Conflicts in GM are between MTE2, which reads, and MTE3, which writes. */
 static void visit_global(const struct synchronizer *s, enum npu_pipe pipe,
                          const struct npu_access *access, struct npu_clock *newest)
 {
     enum npu_pipe other = pipe == NPU_MTE2 ? NPU_MTE3 : NPU_MTE2;
     for (uint32_t clock = s->queued[other]; clock > s->known[pipe].of[other]; clock--) {
-        struct npu_access all[NPU_ACCESSES];
-        const char *reason;
+        struct npu_access there;
         int64_t address;
-        const struct npu_instruction *there = &s->instruction[s->queue[other][clock - 1]];
-        const struct npu_access *global =
-            global_of(all, npu_accesses(there, s->registers, all, &reason));
-        if (global && npu_access_overlap(access, global, &address)) {
+        uint32_t index = s->queue[other][clock - 1];
+        if (npu_global_access(&s->instruction[index], s->registers, &there) &&
+            npu_access_overlap(access, &there, &address)) {
             newest->of[other] = clock;
             return;
         }

@@ -20,6 +20,8 @@ int npu_core_open(struct npu_core *core, struct npu_global *global,
                   const struct npu_config *config);
 void npu_core_close(struct npu_core *core);
 
+/* As the structs in program.h say; `registers` has NPU_REGISTERS values, or is NULL when the
+   instruction names none. */
 void npu_copy_in(struct npu_core *core, const struct npu_copy *copy, const int64_t *registers);
 void npu_copy_out(struct npu_core *core, const struct npu_copy *copy, const int64_t *registers);
 void npu_load(struct npu_core *core, const struct npu_load *load, const int64_t *registers);

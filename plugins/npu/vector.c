@@ -35,6 +35,12 @@ static int32_t round_to_i32(double value)
     return value >= 0x1p31 - 0.5 ? INT32_MAX : (int32_t)rint(value);
 }
 
+static int8_t round_to_i8(double value)
+{
+    int32_t wide = round_to_i32(value);
+    return (int8_t)(wide > INT8_MAX ? INT8_MAX : wide < INT8_MIN ? INT8_MIN : wide);
+}
+
 static uint16_t narrow(enum npu_type type, float value, bool saturate)
 {
     bool clamp = saturate && isfinite(value);
@@ -67,10 +73,7 @@ static void store_f64(enum npu_type type, uint8_t *row, int64_t index, double va
         element.i32 = round_to_i32(value);
         break;
     default:
-        element.i32 = round_to_i32(value);
-        element.i8 = (int8_t)(element.i32 > INT8_MAX   ? INT8_MAX
-                              : element.i32 < INT8_MIN ? INT8_MIN
-                                                       : element.i32);
+        element.i8 = round_to_i8(value);
         break;
     }
     memcpy(row + index * npu_type_bytes(type), &element, (size_t)npu_type_bytes(type));

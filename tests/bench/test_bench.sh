@@ -57,6 +57,7 @@ fi
 
 # ---- Interruption ----
 
+: >stdout # what is waited for below is the head of the table
 kiln bench gemm --rounds 100000 --budget 1000 --no-peers --profile ref m=64 n=64 k=64 type=f32 >stdout 2>stderr &
 process=$!
 while [ ! -s stdout ] && kill -0 $process 2>kill.log; do

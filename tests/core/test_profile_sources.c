@@ -37,7 +37,7 @@ static void environment_variables(void **state)
                            "KILN_OPERATORS_DEFAULT=[ref]",
                            "KILN_OPTIONS_NPU_UB_BYTES=64KiB",
                            "KILN_OPTIONS_COMM__FABRIC_RX_DEPTH=8",
-                           "KILN_PLUGIN_PATH=/one::/it's two",
+                           "KILN_PLUGIN_PATH=/one::/it's two:/one",
                            NULL};
     kiln_profile *profile = load_environment(environment);
     assert_setting(profile, "threads.count", "0x10", "KILN_THREADS_COUNT");

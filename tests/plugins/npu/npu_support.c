@@ -60,7 +60,7 @@ void npu_test_store(enum npu_type type, uint8_t *row, int64_t index, double valu
 {
     uint16_t bits;
     float f32 = (float)value;
-    int32_t i32 = (int32_t)value;
+    int32_t i32 = type == NPU_I32 || type == NPU_I8 ? (int32_t)value : 0;
     switch (type) {
     case NPU_F16:
     case NPU_BF16:

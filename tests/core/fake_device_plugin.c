@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operators of the plugin "fake", and the plugin itself. */
+#include "tests/core/fake_device_parts.h"
+#include "tests/core/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+fake_device_counts fake_device_counted;
+
+/* ---- Operators ---- */
+
+typedef struct fake_plan {
+    fake_instance *instance;
+    fake_device *device;
+    uint32_t flags;
+    int64_t count; /* of axpy; -1 = a GEMM */
+} fake_plan;
+
+/* A run as it waits in its stream. Memory is looked up when it is executed. */
+typedef struct fake_run {
+    fake_plan *plan;
+    union {
+        kiln_gemm_args gemm;
+        acme_axpy_args axpy;
+    } args;
+    kiln_tensor tensors[4];
+    void *memories[4], *workspace;
+    int64_t bytes[4];
+} fake_run;
+
+static kiln_status compute(fake_run *run)
+{
+    fake_device *device = run->plan->device;
+    char *addresses[4] = {NULL};
+    for (int i = 0; i < 4; i++)
+        if (run->memories[i] &&
+            !(addresses[i] = fake_device_reach(device, run->memories[i],
+                                               run->tensors[i].byte_offset, run->bytes[i])))
+            return fake_device_fail(device, KILN_FAULT,
+                                    "a run was made to touch what is not its memory");
+    if (run->plan->instance->workspace) {
+        char *workspace =
+            fake_device_reach(device, run->workspace, 0, run->plan->instance->workspace);
+        if (!workspace)
+            return fake_device_fail(device, KILN_FAULT, "a run lost its workspace");
+        memset(workspace, 1, (size_t)run->plan->instance->workspace);
+    }
+    if (run->plan->count < 0) {
+        fake_gemm(run->plan->flags, &run->args.gemm, addresses);
+        return KILN_OK;
+    }
+    if (isnan(run->args.axpy.alpha))
+        return fake_device_fail(device, KILN_FAULT, "axpy: alpha is not a number");
+    for (int64_t i = 0; i < run->plan->count; i++)
+        kiln_store_f64(KILN_F32, addresses[1], i,
+                       kiln_load_f64(KILN_F32, addresses[1], i) +
+                           run->args.axpy.alpha * kiln_load_f64(KILN_F32, addresses[0], i),
+                       0);
+    return KILN_OK;
+}
+
+static kiln_status run_queued(void *argument, kiln_status status)
+{
+    fake_run *run = argument;
+    if (status == KILN_OK)
+        status = compute(run);
+    free(run);
+    return status;
+}
+
+static kiln_status operator_run(void *native, const kiln_run_context *context,
+                                const kiln_args_head *arguments)
+{
+    fake_plan *plan = native;
+    const kiln_host *host = plan->instance->host;
+    fake_run *run = calloc(1, sizeof *run);
+    if (!run || !context->stream || (plan->instance->workspace && !context->workspace))
+        atomic_fetch_add(&fake_device_counted.wrong, 1);
+    if (!run)
+        return host->set_error(KILN_NO_MEMORY, "no memory for a run");
+    atomic_fetch_add(&fake_device_counted.runs, 1);
+    if (context->workspace != plan->device->last_workspace)
+        atomic_fetch_add(&fake_device_counted.workspaces, 1);
+    plan->device->last_workspace = run->workspace = context->workspace;
+    run->plan = plan;
+    memcpy(&run->args, arguments, plan->count < 0 ? sizeof run->args.gemm : sizeof run->args.axpy);
+    run->args.gemm.head.tensors = run->tensors;
+    for (uint32_t i = 0; i < arguments->tensor_count && i < 4; i++) {
+        const kiln_tensor *tensor = &arguments->tensors[i];
+        run->tensors[i] = *tensor;
+        if (!tensor->buffer || host->device_native(host->buffer_device(tensor->buffer),
+                                                   plan->instance) != plan->device)
+            continue;
+        run->memories[i] = host->buffer_native(tensor->buffer);
+        for (uint32_t k = 0; k < tensor->rank; k++)
+            run->bytes[i] +=
+                (tensor->shape[k] - 1) * tensor->strides[k] * kiln_type_bits(tensor->type) / 8;
+        run->bytes[i] += kiln_type_bits(tensor->type) / 8;
+    }
+    return fake_device_enqueue(plan->device, host->stream_native(context->stream), run_queued, run);
+}
+
+static kiln_status operator_query(void *instance, kiln_device *device,
+                                  const kiln_op_head *descriptor, kiln_answer *answer)
+{
+    fake_instance *self = instance;
+    if (!self->host->device_native(device, instance)) {
+        snprintf(answer->reason, sizeof answer->reason, "fake computes in its own memory only");
+        return KILN_OK;
+    }
+    (void)descriptor;
+    answer->support = KILN_SUPPORT_NATIVE;
+    answer->flags = KILN_ANSWER_REPRODUCIBLE;
+    answer->workspace_bytes = self->workspace;
+    snprintf(answer->kernel, sizeof answer->kernel, "fake");
+    return KILN_OK;
+}
+
+static kiln_status make_plan(void *instance, const kiln_plan_request *request, int64_t count,
+                             void **result)
+{
+    fake_instance *self = instance;
+    fake_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return self->host->set_error(KILN_NO_MEMORY, "no memory for a plan");
+    *plan = (fake_plan){self, self->host->device_native(request->device, instance),
+                        request->descriptor->flags, count};
+    if (!plan->device)
+        atomic_fetch_add(&fake_device_counted.wrong, 1);
+    *result = plan;
+    return KILN_OK;
+}
+
+static kiln_status plan_gemm(void *instance, const kiln_plan_request *request, void **plan)
+{
+    return make_plan(instance, request, -1, plan);
+}
+
+static kiln_status plan_axpy(void *instance, const kiln_plan_request *request, void **plan)
+{
+    return make_plan(instance, request, ((const acme_axpy_desc *)request->descriptor)->count, plan);
+}
+
+static uint64_t axpy_outputs(void *plan)
+{
+    (void)plan;
+    return 1u << 1;
+}
+
+static const kiln_operator_table gemm_table = {.struct_size = sizeof gemm_table,
+                                               .query = operator_query,
+                                               .plan = plan_gemm,
+                                               .run = operator_run,
+                                               .free = free};
+static const kiln_operator_table axpy_table = {.struct_size = sizeof axpy_table,
+                                               .query = operator_query,
+                                               .plan = plan_axpy,
+                                               .run = operator_run,
+                                               .free = free,
+                                               .outputs = axpy_outputs};
+
+static int64_t fake_probe(void)
+{
+    return 1;
+}
+
+static kiln_status fake_open(const kiln_host *host, const kiln_option_value *options,
+                             void **instance)
+{
+    fake_instance *self = calloc(1, sizeof *self);
+    if (!self)
+        return host->set_error(KILN_NO_MEMORY, "no memory for fake");
+    *self = (fake_instance){host,
+                            options[0].integer,
+                            options[1].integer,
+                            options[4].integer,
+                            options[3].integer != 0,
+                            fake_device_table};
+#define OMIT(name)                           \
+    if (strcmp(options[2].text, #name) == 0) \
+        self->table.name = NULL;
+    OMIT(fill)
+    OMIT(stream_enqueue)
+    OMIT(stream_counters)
+    OMIT(gate_create)
+    OMIT(gate_reset)
+#undef OMIT
+    atomic_fetch_add(&fake_device_counted.instances, 1);
+    *instance = self;
+    return KILN_OK;
+}
+
+static void fake_close(void *instance)
+{
+    atomic_fetch_sub(&fake_device_counted.instances, 1);
+    free(instance);
+}
+
+static const void *fake_interface(void *instance, const char *name)
+{
+    return strcmp(name, KILN_DEVICE) == 0 ? (const void *)&((fake_instance *)instance)->table
+           : strcmp(name, KILN_GEMM) == 0 ? (const void *)&gemm_table
+           : strcmp(name, ACME_AXPY) == 0 ? (const void *)&axpy_table
+                                          : NULL;
+}
+
+static const char *const fake_interfaces[] = {KILN_DEVICE, KILN_GEMM, ACME_AXPY, NULL};
+static const kiln_option fake_options[] = {
+    {.key = "devices",
+     .default_value = "2",
+     .type = KILN_OPTION_INTEGER,
+     .minimum = 0,
+     .maximum = 8},
+    {.key = "delay_us", .default_value = "0", .type = KILN_OPTION_INTEGER},
+    {.key = "omit", .default_value = "", .type = KILN_OPTION_STRING},
+    {.key = "addressable", .default_value = "false", .type = KILN_OPTION_BOOLEAN},
+    {.key = "workspace", .default_value = "0", .type = KILN_OPTION_INTEGER},
+};
+static const kiln_plugin fake_plugin = {.struct_size = sizeof fake_plugin,
+                                        .abi_minor = KILN_PLUGIN_ABI_MINOR,
+                                        .name = "fake",
+                                        .version = "1",
+                                        .vendor = "tests",
+                                        .description = "a device for tests",
+                                        .interfaces = fake_interfaces,
+                                        .options = fake_options,
+                                        .option_count = sizeof fake_options / sizeof *fake_options,
+                                        .probe = fake_probe,
+                                        .open = fake_open,
+                                        .close = fake_close,
+                                        .interface = fake_interface};
+
+static const kiln_plugin *fake_entry(int64_t host_abi_minor)
+{
+    (void)host_abi_minor;
+    return &fake_plugin;
+}
+
+int fake_device_set_up(void **state)
+{
+    (void)state;
+    memset(&fake_device_counted, 0, sizeof fake_device_counted);
+    return kiln_plugin_register("fake", fake_entry);
+}
+
+int fake_device_tear_down(void **state)
+{
+    (void)state;
+    const fake_device_counts *c = &fake_device_counted;
+    if (!c->instances && !c->devices && !c->memories && !c->streams && !c->events && !c->wrong)
+        return 0;
+    print_error("alive: %lld instances, %lld devices, %lld memories, %lld streams, %lld events; "
+                "%lld wrong calls\n",
+                (long long)c->instances, (long long)c->devices, (long long)c->memories,
+                (long long)c->streams, (long long)c->events, (long long)c->wrong);
+    return -1;
+}
