@@ -78,7 +78,7 @@ kiln_status kiln_request_make(kiln_runtime *runtime, const char *operator_name,
     request->staging =
         request->options.staging == KILN_STAGING_ALLOW ||
         (request->options.staging == KILN_STAGING_PROFILE && runtime->staging_allowed);
-    return status;
+    return status == KILN_OK ? kiln_device_check_process(request->device) : status;
 }
 
 static const kiln_operator_table *operator_table(const kiln_instance *instance, const char *name)
