@@ -54,24 +54,24 @@ void kiln_host_fill(const kiln_fill_request *request, char *destination)
 }
 
 /* Merges neighbouring dimensions that are contiguous on both sides, so that loops are as long as
- * they can be. */
+ * they can be, and leaves out those of one element. */
 static void merge_dimensions(kiln_copy_request *request)
 {
-    int64_t kept = 0;
-    for (int64_t i = 1; i < request->rank; i++) {
-        int64_t size = request->shape[i];
-        bool joined =
-            request->destination.strides[kept] == size * request->destination.strides[i] &&
-            request->source.strides[kept] == size * request->source.strides[i];
-        if (joined)
-            request->shape[kept] *= size;
-        else
-            request->shape[++kept] = size;
-        request->destination.strides[kept] = request->destination.strides[i];
-        request->source.strides[kept] = request->source.strides[i];
+    int64_t kept = -1;
+    for (int64_t i = 0; i < request->rank; i++) {
+        int64_t size = request->shape[i], product, to = request->destination.strides[i],
+                from = request->source.strides[i];
+        if (size == 1)
+            continue;
+        bool joined = kept >= 0 && request->destination.strides[kept] == size * to &&
+                      request->source.strides[kept] == size * from &&
+                      !__builtin_mul_overflow(request->shape[kept], size, &product);
+        kept += !joined;
+        request->shape[kept] = joined ? product : size;
+        request->destination.strides[kept] = to;
+        request->source.strides[kept] = from;
     }
-    if (request->rank > 0)
-        request->rank = kept + 1;
+    request->rank = kept + 1;
 }
 
 /* Host memory is an address to every table; device memory is the object of its own. */
@@ -83,8 +83,17 @@ static void set_side(kiln_copy_side *side, const kiln_tensor *tensor)
     else
         side->host = tensor->buffer ? tensor->buffer->host : tensor->data;
     side->byte_offset = tensor->byte_offset;
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        side->strides[i] = tensor->strides[i] * bits / 8;
+    for (uint32_t i = 0; i < tensor->rank; i++) /* that of a single element may be any number */
+        side->strides[i] = tensor->shape[i] > 1 ? tensor->strides[i] * bits / 8 : 0;
+}
+
+static kiln_status check_layout(const kiln_tensor *tensor, const char *what)
+{
+    if (tensor->layout == KILN_LAYOUT_STRIDED)
+        return KILN_OK;
+    return kiln_fail(KILN_UNSUPPORTED,
+                     "%s: it is packed, so its shape says nothing of its bytes; take it as u8",
+                     what);
 }
 
 /* A row of sub-byte elements is copied as bytes; that needs unit innermost stride and outer strides
@@ -94,9 +103,10 @@ static kiln_status check_sub_byte(const kiln_tensor *tensor, const char *what)
     int bits = kiln_type_bits(tensor->type);
     if (bits >= 8 || tensor->rank == 0)
         return KILN_OK;
-    bool whole = tensor->strides[tensor->rank - 1] == 1;
-    for (uint32_t i = 0; i + 1 < tensor->rank; i++)
-        whole = whole && tensor->strides[i] * bits % 8 == 0;
+    uint32_t last = tensor->rank - 1;
+    bool whole = tensor->strides[last] == 1 || tensor->shape[last] <= 1;
+    for (uint32_t i = 0; i < last; i++)
+        whole = whole && (tensor->strides[i] % (8 / bits) == 0 || tensor->shape[i] <= 1);
     return whole
                ? KILN_OK
                : kiln_fail(
@@ -139,8 +149,11 @@ static kiln_status check_pair(const kiln_tensor *destination, const kiln_tensor 
             return kiln_fail(KILN_INVALID,
                              "copy: dimension %u is %lld in the source and %lld in the destination",
                              i, (long long)source->shape[i], (long long)destination->shape[i]);
-    status = check_sub_byte(destination, "destination");
-    return status == KILN_OK ? check_sub_byte(source, "source") : status;
+    if ((status = check_layout(destination, "destination")) != KILN_OK ||
+        (status = check_layout(source, "source")) != KILN_OK ||
+        (status = check_sub_byte(destination, "destination")) != KILN_OK)
+        return status;
+    return check_sub_byte(source, "source");
 }
 
 static void build_request(kiln_copy_request *request, const kiln_tensor *destination,
@@ -215,6 +228,8 @@ kiln_status kiln_copy(kiln_stream *stream, kiln_runtime *runtime, const kiln_ten
     kiln_device *to = kiln_tensor_device(runtime, destination),
                 *from = kiln_tensor_device(runtime, source);
     kiln_device *device = kiln_device_is_host(to) ? from : to;
+    if (is_empty(source->shape, source->rank))
+        return KILN_OK;
     if (kiln_device_is_host(device) && !stream) {
         kiln_copy_request request;
         int64_t begin = kiln_now_ns();
@@ -279,12 +294,14 @@ kiln_status kiln_fill(kiln_stream *stream, kiln_runtime *runtime, const kiln_ten
     int64_t begin, end;
     kiln_status status = kiln_tensor_extent(destination, "destination", &begin, &end);
     if (status == KILN_OK)
+        status = check_layout(destination, "destination");
+    if (status == KILN_OK)
         status = check_sub_byte(destination, "destination");
     if (status != KILN_OK)
         return status;
     int bits = kiln_type_bits(destination->type);
     if (bits < 8 &&
-        (destination->rank == 0 || destination->shape[destination->rank - 1] * bits % 8 != 0))
+        (destination->rank == 0 || destination->shape[destination->rank - 1] % (8 / bits) != 0))
         return kiln_fail(KILN_INVALID, "fill: rows of %s must be whole bytes",
                          kiln_type_name(destination->type));
     kiln_device *device = kiln_tensor_device(runtime, destination);
@@ -293,6 +310,10 @@ kiln_status kiln_fill(kiln_stream *stream, kiln_runtime *runtime, const kiln_ten
                          "fill of a tensor on %s on a stream of %s: the stream must belong to the "
                          "tensor's device",
                          device->name, stream->device->name);
+    if (!device->table.fill)
+        return kiln_fail(KILN_UNSUPPORTED, "device %s does not offer fill", device->name);
+    if (is_empty(destination->shape, destination->rank))
+        return KILN_OK;
     kiln_fill_request request = {.struct_size = sizeof request, .rank = destination->rank};
     request.element_bytes = copied_shape(destination, request.shape);
     set_side(&request.destination, destination);
@@ -388,7 +409,8 @@ kiln_status kiln_convert(uint32_t destination_type, void *destination, uint32_t 
             convert_integer(destination_type, destination, source_type, source, i);
         return KILN_OK;
     }
-    bool wide = (source_type == KILN_I64 || source_type == KILN_U64) && destination_type != KILN_F64;
+    bool wide =
+        (source_type == KILN_I64 || source_type == KILN_U64) && destination_type != KILN_F64;
     for (int64_t i = 0; i < count; i++)
         kiln_store_f64(destination_type, destination, i,
                        wide ? round_to_odd(source_type, source, i)

@@ -18,6 +18,7 @@ static kiln_status device_new(kiln_runtime *runtime, const kiln_device_table *ta
     device->info.struct_size = sizeof device->info;
     pthread_mutex_init(&device->mutex, NULL);
     pthread_mutex_init(&device->internal_mutex, NULL);
+    pthread_cond_init(&device->bridge_ended, NULL);
     *result = device;
     return KILN_OK;
 }
@@ -39,7 +40,8 @@ static const char *missing_function(const kiln_device_table *table)
     if (!table->name)  \
         return #name;
     REQUIRED(count)
-    REQUIRED(info) REQUIRED(open) REQUIRED(close) REQUIRED(alloc) REQUIRED(free) REQUIRED(copy)
+    REQUIRED(info)
+    REQUIRED(open) REQUIRED(close) REQUIRED(alloc) REQUIRED(free) REQUIRED(copy)
         REQUIRED(stream_create) REQUIRED(stream_destroy) REQUIRED(stream_wait)
             REQUIRED(event_create) REQUIRED(event_destroy) REQUIRED(event_record)
                 REQUIRED(event_query) REQUIRED(event_wait) REQUIRED(stream_wait_event)
@@ -123,10 +125,13 @@ void kiln_device_destroy(kiln_device *device)
         for (int64_t i = 0; i < device->bridge_count; i++)
             device->table.stream_destroy(device->native, device->bridge_streams[i].native);
         device->table.close(device->native);
+    } else if (device->opened) {
+        device->instance->open = false; /* its threads are the parent's: closing it could hang */
     }
     free(device->bridge_streams);
     pthread_mutex_destroy(&device->mutex);
     pthread_mutex_destroy(&device->internal_mutex);
+    pthread_cond_destroy(&device->bridge_ended);
     free(device);
 }
 

@@ -29,7 +29,8 @@ struct kiln_device {
     kiln_stream *internal;                     /* for work without a stream */
     struct kiln_bridge_stream *bridge_streams; /* idle ones, see stream.c */
     int64_t bridge_count, bridge_capacity;
-    int64_t bridges_open;          /* under way, each with room in the array */
+    int64_t bridges_open; /* under way, each with room in the array */
+    pthread_cond_t bridge_ended;
     struct staging_block *staging; /* idle blocks, see staging.c */
     int64_t staging_bytes;         /* idle and in use */
 };
@@ -44,11 +45,13 @@ struct kiln_buffer {
     void *context;
 };
 
+typedef struct kiln_bridge kiln_bridge;
+
 /* Work that has been queued and whose objects must stay until it has finished. */
 typedef struct kiln_pending {
     void *event; /* native, recorded behind the work */
     kiln_plan *plan;
-    void *gate; /* native, destroyed when the work is done */
+    kiln_bridge *bridge; /* see stream.c */
     kiln_buffer **buffers;
     int64_t buffer_count, buffer_capacity;
     void *copy; /* arguments that the work reads when it runs */
@@ -57,11 +60,13 @@ typedef struct kiln_pending {
 
 enum { KILN_PENDING_SLOTS = 64 };
 
+/* Work enters the ring on the thread that feeds the stream, and leaves it on any that waits. */
 struct kiln_stream {
     kiln_device *device;
     void *native;
-    kiln_pending pending[KILN_PENDING_SLOTS]; /* ring: oldest at `first` */
-    int64_t first, count;
+    kiln_pending pending[KILN_PENDING_SLOTS];
+    _Atomic uint64_t queued, reaped; /* since the stream was made; slots are these, modulo */
+    atomic_flag reaping;
     kiln_buffer *workspace;
 };
 
@@ -113,6 +118,9 @@ kiln_status kiln_tensor_extent(const kiln_tensor *tensor, const char *what, int6
 
 /* The table of the host device, core/host_device.c. */
 extern const kiln_device_table kiln_host_device_table;
+
+/* Waits until no wait of another device for one of this one's events is under way. */
+void kiln_device_end_bridges(kiln_device *device);
 
 /* Takes a pending slot of the stream, waiting for the oldest work when all are in use. The slot is
  * not counted until kiln_stream_commit(), which records its event behind what was queued. */

@@ -16,6 +16,8 @@ enum { QUEUE_SLOTS = 256, SENTENCE = 512 };
  * hold references. */
 typedef struct host_event {
     _Atomic int64_t references;
+    _Atomic uint64_t generation; /* process in which it was last used */
+    bool gate;                   /* the caller's to complete, in a child of fork too */
     pthread_mutex_t mutex;
     pthread_cond_t reached;
     uint64_t recorded, completed;
@@ -43,13 +45,45 @@ typedef struct host_stream {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_t worker;
-    uint64_t generation; /* process in which the worker runs */
-    uint64_t head, tail; /* commands queued and finished */
+    _Atomic uint64_t generation; /* process in which the worker runs */
+    uint64_t head, tail;         /* commands queued and finished */
     bool stop;
     kiln_status status; /* sticky */
     char sentence[SENTENCE];
     host_command queue[QUEUE_SLOTS];
 } host_stream;
+
+/* ---- Fork: objects are taken over by the child at their first use there ---- */
+
+static pthread_mutex_t adoption = PTHREAD_MUTEX_INITIALIZER;
+static const char *const left_behind = "what was queued before the fork is the parent's work";
+
+/* The parent's threads may have held the lock, and will not complete the event here. */
+static void event_adopt(host_event *event, uint64_t generation)
+{
+    pthread_mutex_lock(&adoption);
+    if (atomic_load(&event->generation) != generation) {
+        pthread_mutex_init(&event->mutex, NULL);
+        pthread_cond_init(&event->reached, NULL);
+        if (!event->gate && event->completed < event->recorded) {
+            event->completed = event->recorded;
+            event->status = KILN_FORKED;
+            snprintf(event->sentence, sizeof event->sentence, "%s", left_behind);
+        }
+        atomic_store(&event->generation, generation);
+    }
+    pthread_mutex_unlock(&adoption);
+}
+
+static void event_lock(host_event *event)
+{
+    uint64_t generation = kiln_process_generation();
+    if (atomic_load_explicit(&event->generation, memory_order_acquire) != generation)
+        event_adopt(event, generation);
+    pthread_mutex_lock(&event->mutex);
+}
+
+/* ---- Events ---- */
 
 static void event_unreference(host_event *event)
 {
@@ -63,7 +97,7 @@ static void event_unreference(host_event *event)
 static void event_complete(host_event *event, uint64_t ticket, kiln_status status,
                            const char *sentence)
 {
-    pthread_mutex_lock(&event->mutex);
+    event_lock(event);
     if (ticket > event->completed) {
         event->completed = ticket;
         event->status = status;
@@ -75,7 +109,7 @@ static void event_complete(host_event *event, uint64_t ticket, kiln_status statu
 
 static kiln_status event_await(host_event *event, uint64_t ticket)
 {
-    pthread_mutex_lock(&event->mutex);
+    event_lock(event);
     while (event->completed < ticket)
         pthread_cond_wait(&event->reached, &event->mutex);
     kiln_status status = event->status;
@@ -84,6 +118,8 @@ static kiln_status event_await(host_event *event, uint64_t ticket)
     pthread_mutex_unlock(&event->mutex);
     return status;
 }
+
+/* ---- Streams ---- */
 
 static void stream_fault(host_stream *stream, kiln_status status)
 {
@@ -122,7 +158,8 @@ static void execute(host_stream *stream, const host_command *command)
         event_unreference(command->of.event.event);
         break;
     case COMMAND_WAIT:
-        status = event_await(command->of.event.event, command->of.event.ticket);
+        if (fault == KILN_OK)
+            status = event_await(command->of.event.event, command->of.event.ticket);
         event_unreference(command->of.event.event);
         break;
     }
@@ -150,14 +187,16 @@ static void *stream_main(void *argument)
     return NULL;
 }
 
-/* In a child of fork the worker and what was queued are the parent's: starts afresh. */
-static kiln_status stream_start(host_stream *stream)
+/* A new stream, or one of the parent's: its worker did not come along, and what it had yet to do is
+ * lost. */
+static kiln_status stream_adopt(host_stream *stream, uint64_t generation)
 {
-    uint64_t generation = kiln_process_generation();
-    if (stream->generation == generation)
-        return KILN_OK;
     pthread_mutex_init(&stream->mutex, NULL);
     pthread_cond_init(&stream->changed, NULL);
+    if (stream->head != stream->tail && stream->status == KILN_OK) {
+        stream->status = KILN_FORKED;
+        snprintf(stream->sentence, sizeof stream->sentence, "%s", left_behind);
+    }
     stream->head = stream->tail = 0;
     int error = pthread_create(&stream->worker, NULL, stream_main, stream);
     if (error)
@@ -165,8 +204,20 @@ static kiln_status stream_start(host_stream *stream)
             KILN_NO_MEMORY,
             "cannot start the thread of a host stream: %s; lower the number of threads or streams",
             strerror(error));
-    stream->generation = generation;
+    atomic_store(&stream->generation, generation);
     return KILN_OK;
+}
+
+static kiln_status stream_start(host_stream *stream)
+{
+    uint64_t generation = kiln_process_generation();
+    if (atomic_load_explicit(&stream->generation, memory_order_acquire) == generation)
+        return KILN_OK;
+    pthread_mutex_lock(&adoption);
+    kiln_status status =
+        atomic_load(&stream->generation) == generation ? KILN_OK : stream_adopt(stream, generation);
+    pthread_mutex_unlock(&adoption);
+    return status;
 }
 
 static kiln_status push(host_stream *stream, const host_command *command)
@@ -328,6 +379,7 @@ static kiln_status host_event_create(void *device, void **result)
     if (!event)
         return kiln_fail_memory("a host event");
     atomic_store(&event->references, 1);
+    atomic_store(&event->generation, kiln_process_generation());
     pthread_mutex_init(&event->mutex, NULL);
     pthread_cond_init(&event->reached, NULL);
     *result = event;
@@ -357,15 +409,18 @@ static kiln_status host_event_record(void *device, void *object, void *stream)
 {
     (void)device;
     host_event *event = object;
-    pthread_mutex_lock(&event->mutex);
+    event_lock(event);
     uint64_t ticket = ++event->recorded;
     pthread_mutex_unlock(&event->mutex);
-    return push_event(stream, COMMAND_RECORD, event, ticket);
+    kiln_status status = push_event(stream, COMMAND_RECORD, event, ticket);
+    if (status != KILN_OK) /* nobody else will */
+        event_complete(event, ticket, status, kiln_last_error());
+    return status;
 }
 
 static uint64_t current_ticket(host_event *event)
 {
-    pthread_mutex_lock(&event->mutex);
+    event_lock(event);
     uint64_t ticket = event->recorded;
     pthread_mutex_unlock(&event->mutex);
     return ticket;
@@ -375,7 +430,7 @@ static kiln_status host_event_query(void *device, void *object)
 {
     (void)device;
     host_event *event = object;
-    pthread_mutex_lock(&event->mutex);
+    event_lock(event);
     kiln_status status = event->completed < event->recorded ? KILN_NOT_READY : event->status;
     if (status != KILN_OK && status != KILN_NOT_READY)
         kiln_fail(status, "%s", event->sentence);
@@ -398,9 +453,12 @@ static kiln_status host_stream_wait_event(void *device, void *stream, void *even
 static kiln_status host_gate_create(void *device, void **result)
 {
     kiln_status status = host_event_create(device, result);
-    if (status == KILN_OK)
-        ((host_event *)*result)->recorded = 1;
-    return status;
+    if (status != KILN_OK)
+        return status;
+    host_event *event = *result;
+    event->gate = true;
+    event->recorded = 1;
+    return KILN_OK;
 }
 
 static kiln_status host_gate_complete(void *device, void *event, kiln_status status,
@@ -416,7 +474,7 @@ static kiln_status host_gate_reset(void *device, void *object)
 {
     (void)device;
     host_event *event = object;
-    pthread_mutex_lock(&event->mutex);
+    event_lock(event);
     event->recorded = event->completed + 1;
     event->status = KILN_OK;
     pthread_mutex_unlock(&event->mutex);

@@ -170,7 +170,9 @@ void kiln_plan_release(kiln_plan *plan)
 {
     if (!plan || atomic_fetch_sub_explicit(&plan->references, 1, memory_order_acq_rel) != 1)
         return;
-    plan->table.free(plan->native);
+    /* In a child process the plan of a device that does not survive fork is the parent's. */
+    if (plan->device->fork_safe || plan->generation == kiln_process_generation())
+        plan->table.free(plan->native);
     for (int i = 0; i < KILN_PLAN_WORKSPACES; i++)
         free(atomic_load(&plan->workspaces[i]));
     free(plan);

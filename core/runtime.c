@@ -144,6 +144,8 @@ void kiln_runtime_close(kiln_runtime *runtime)
 {
     if (!runtime)
         return;
+    for (int64_t i = 0; i < runtime->device_count; i++)
+        kiln_device_end_bridges(runtime->devices[i]);
     kiln_plan_cache_destroy(runtime->plans);
     if (kiln_record_close(runtime->record) != KILN_OK)
         kiln_runtime_log(runtime, KILN_LOG_ERROR, "%s", kiln_last_error());

@@ -64,8 +64,8 @@ void kiln_runtime_log(const kiln_runtime *runtime, int level, const char *format
 kiln_instance *kiln_runtime_instance(const kiln_runtime *runtime, const char *name,
                                      const kiln_instance **found);
 
-/* Refuses a struct from a caller that is shorter than its size field, longer than any can be (nobody
- * has set its size), or not zero beyond the `known` bytes. `name` is its type's. */
+/* Refuses a struct from a caller that is shorter than its size field, longer than any can be
+ * (nobody has set its size), or not zero beyond the `known` bytes. `name` is its type's. */
 kiln_status kiln_check_struct(const void *object, size_t known, const char *name);
 
 enum { KILN_MAX_STRUCT = 4096 };

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams and events: what queued work holds until it has finished, and waits between devices that
  * know nothing of each other. */
+#include <sched.h>
 #include <stdlib.h>
 
 #include "core/device.h"
+#include "core/fork.h"
 #include "core/plan.h"
+
+static void bridge_release(kiln_bridge *bridge);
 
 kiln_status kiln_stream_create(kiln_device *device, kiln_stream **result)
 {
@@ -15,6 +19,7 @@ kiln_status kiln_stream_create(kiln_device *device, kiln_stream **result)
     if (!stream)
         return kiln_fail_memory("a stream");
     stream->device = device;
+    atomic_flag_clear(&stream->reaping);
     status = device->table.stream_create(device->native, &stream->native);
     if (status != KILN_OK)
         free(stream);
@@ -24,7 +29,7 @@ kiln_status kiln_stream_create(kiln_device *device, kiln_stream **result)
 }
 
 /* Releases what one finished piece of work held; its event and its arrays stay for the next. */
-static void pending_clear(kiln_device *device, kiln_pending *pending)
+static void pending_clear(kiln_pending *pending)
 {
     for (int64_t i = 0; i < pending->buffer_count; i++)
         kiln_buffer_release(pending->buffers[i]);
@@ -32,31 +37,39 @@ static void pending_clear(kiln_device *device, kiln_pending *pending)
     if (pending->plan)
         kiln_plan_release(pending->plan);
     pending->plan = NULL;
-    if (pending->gate)
-        device->table.event_destroy(device->native, pending->gate);
-    pending->gate = NULL;
+    if (pending->bridge)
+        bridge_release(pending->bridge);
+    pending->bridge = NULL;
 }
 
 static void pending_free(kiln_device *device, kiln_pending *pending)
 {
-    pending_clear(device, pending);
+    pending_clear(pending);
     if (pending->event)
         device->table.event_destroy(device->native, pending->event);
     free(pending->buffers);
     free(pending->copy);
 }
 
+static kiln_pending *slot_of(kiln_stream *stream, uint64_t number)
+{
+    return &stream->pending[number % KILN_PENDING_SLOTS];
+}
+
 void kiln_stream_reap(kiln_stream *stream)
 {
     kiln_device *device = stream->device;
-    while (stream->count > 0) {
-        kiln_pending *oldest = &stream->pending[stream->first];
+    if (atomic_flag_test_and_set_explicit(&stream->reaping, memory_order_acquire))
+        return; /* another thread does it */
+    uint64_t next = atomic_load_explicit(&stream->reaped, memory_order_relaxed);
+    while (next != atomic_load_explicit(&stream->queued, memory_order_acquire)) {
+        kiln_pending *oldest = slot_of(stream, next);
         if (device->table.event_query(device->native, oldest->event) == KILN_NOT_READY)
-            return;
-        pending_clear(device, oldest);
-        stream->first = (stream->first + 1) % KILN_PENDING_SLOTS;
-        stream->count--;
+            break;
+        pending_clear(oldest);
+        atomic_store_explicit(&stream->reaped, ++next, memory_order_release);
     }
+    atomic_flag_clear_explicit(&stream->reaping, memory_order_release);
 }
 
 kiln_status kiln_stream_reserve(kiln_stream *stream, kiln_pending **result)
@@ -66,13 +79,16 @@ kiln_status kiln_stream_reserve(kiln_stream *stream, kiln_pending **result)
     kiln_status status = kiln_device_check_process(device);
     if (status != KILN_OK)
         return status;
+    uint64_t number = atomic_load_explicit(&stream->queued, memory_order_relaxed);
+    kiln_pending *pending = slot_of(stream, number);
     kiln_stream_reap(stream);
-    if (stream->count == KILN_PENDING_SLOTS) {
+    while (number - atomic_load_explicit(&stream->reaped, memory_order_acquire) ==
+           KILN_PENDING_SLOTS) {
         /* A fault is reported by the wait for the stream, not here. */
-        device->table.event_wait(device->native, stream->pending[stream->first].event);
+        device->table.event_wait(device->native, pending->event);
         kiln_stream_reap(stream);
+        sched_yield(); /* another thread may be at it */
     }
-    kiln_pending *pending = &stream->pending[(stream->first + stream->count) % KILN_PENDING_SLOTS];
     if (!pending->event) {
         status = device->table.event_create(device->native, &pending->event);
         if (status != KILN_OK)
@@ -86,7 +102,9 @@ kiln_status kiln_stream_commit(kiln_stream *stream, kiln_pending *pending)
 {
     kiln_device *device = stream->device;
     kiln_status status = device->table.event_record(device->native, pending->event, stream->native);
-    stream->count++;
+    if (status != KILN_OK) /* then only waiting tells when the work is done */
+        device->table.stream_wait(device->native, stream->native);
+    atomic_fetch_add_explicit(&stream->queued, 1, memory_order_release);
     return status;
 }
 
@@ -172,6 +190,8 @@ static kiln_status lacks(const kiln_device *device, const char *function)
 kiln_status kiln_stream_enqueue(kiln_stream *stream, kiln_stream_fn function, void *argument)
 {
     kiln_device *device = stream->device;
+    if (!function)
+        return kiln_fail(KILN_INVALID, "a function on a stream must not be NULL");
     if (!device->table.stream_enqueue)
         return lacks(device, "functions on streams (stream_enqueue)");
     if (of_another_process(device))
@@ -287,12 +307,24 @@ kiln_status kiln_gate_reset(kiln_event *gate)
 /* One wait of a stream for an event of another device. The event's device cannot make the waiting
  * one go on, and the waiting one cannot see the event. So a stream of the event's device waits for
  * it and then, as a function, completes a gate of the waiting device. Each bridge has a stream to
- * itself until it has crossed: two on one stream would make the second wait for the first. */
-typedef struct bridge {
+ * itself until it has crossed: two on one stream would make the second wait for the first.
+ *
+ * The gate lives until the waiting stream has passed it, or skipped it because of a fault, and it
+ * has been completed: whichever is last. */
+struct kiln_bridge {
+    _Atomic int references;
     kiln_device *from, *to;
     void *stream; /* native, of `from` */
-    void *gate;   /* native, of `to`; destroyed by the waiting stream */
-} bridge;
+    void *gate;   /* native, of `to` */
+};
+
+static void bridge_release(kiln_bridge *bridge)
+{
+    if (atomic_fetch_sub_explicit(&bridge->references, 1, memory_order_acq_rel) != 1)
+        return;
+    bridge->to->table.event_destroy(bridge->to->native, bridge->gate);
+    free(bridge);
+}
 
 /* An idle stream of the device; those that a fault has made useless are destroyed on the way. */
 static kiln_status bridge_stream_take(kiln_device *device, void **stream)
@@ -310,13 +342,19 @@ static kiln_status bridge_stream_take(kiln_device *device, void **stream)
     return *stream ? KILN_OK : device->table.stream_create(device->native, stream);
 }
 
+static void bridge_end_locked(kiln_device *device)
+{
+    if (--device->bridges_open == 0)
+        pthread_cond_broadcast(&device->bridge_ended);
+}
+
 /* Called from a function on the stream itself, which therefore cannot be destroyed here. Room was
  * made by bridge_room(). */
 static void bridge_stream_give(kiln_device *device, void *stream, bool faulted)
 {
     pthread_mutex_lock(&device->mutex);
     device->bridge_streams[device->bridge_count++] = (kiln_bridge_stream){stream, faulted};
-    device->bridges_open--;
+    bridge_end_locked(device);
     pthread_mutex_unlock(&device->mutex);
 }
 
@@ -345,23 +383,35 @@ static kiln_status bridge_room(kiln_device *device)
 static void bridge_room_give(kiln_device *device)
 {
     pthread_mutex_lock(&device->mutex);
-    device->bridges_open--;
+    bridge_end_locked(device);
+    pthread_mutex_unlock(&device->mutex);
+}
+
+void kiln_device_end_bridges(kiln_device *device)
+{
+    if (device->runtime->generation != kiln_process_generation())
+        return; /* those of the parent */
+    pthread_mutex_lock(&device->mutex);
+    while (device->bridges_open > 0)
+        pthread_cond_wait(&device->bridge_ended, &device->mutex);
     pthread_mutex_unlock(&device->mutex);
 }
 
 /* Called on the event's device. */
 static kiln_status bridge_cross(void *argument, kiln_status status)
 {
-    bridge *crossing = argument;
+    kiln_bridge *crossing = argument;
+    kiln_device *from = crossing->from;
+    void *stream = crossing->stream;
     crossing->to->table.gate_complete(crossing->to->native, crossing->gate, status,
                                       status == KILN_OK ? NULL : kiln_last_error());
-    bridge_stream_give(crossing->from, crossing->stream, status != KILN_OK);
-    free(crossing);
+    bridge_release(crossing);
+    bridge_stream_give(from, stream, status != KILN_OK);
     return KILN_OK;
 }
 
 /* The event's half: a stream of its device that will complete the gate. */
-static kiln_status bridge_start(bridge *crossing, void *event)
+static kiln_status bridge_start(kiln_bridge *crossing, void *event)
 {
     kiln_device *from = crossing->from;
     kiln_status status = bridge_room(from);
@@ -388,27 +438,26 @@ static kiln_status wait_across(kiln_stream *stream, kiln_event *event)
     if (!from->table.stream_enqueue)
         return lacks(
             from, "functions on streams, which waiting for its events from another device needs");
-    bridge *crossing = calloc(1, sizeof *crossing);
+    kiln_bridge *crossing = calloc(1, sizeof *crossing);
     if (!crossing)
         return kiln_fail_memory("a wait between two devices");
-    *crossing = (bridge){.from = from, .to = to};
+    *crossing = (kiln_bridge){.references = 2, .from = from, .to = to};
     kiln_pending *pending;
     kiln_status status = kiln_stream_reserve(stream, &pending);
     if (status == KILN_OK)
-        status = to->table.gate_create(to->native, &pending->gate);
+        status = to->table.gate_create(to->native, &crossing->gate);
     if (status != KILN_OK) {
         free(crossing);
         return status;
     }
-    crossing->gate = pending->gate;
-    void *gate = pending->gate;
-    status = to->table.stream_wait_event(to->native, stream->native, gate);
+    pending->bridge = crossing;
+    status = to->table.stream_wait_event(to->native, stream->native, crossing->gate);
     if (status == KILN_OK)
         status = bridge_start(crossing, event->native);
     if (status != KILN_OK) { /* the stream may already wait for the gate: fault it rather than leave
                                 it waiting */
-        to->table.gate_complete(to->native, gate, status, kiln_last_error());
-        free(crossing);
+        to->table.gate_complete(to->native, crossing->gate, status, kiln_last_error());
+        bridge_release(crossing);
     }
     kiln_status recorded = kiln_stream_commit(stream, pending);
     return status != KILN_OK ? status : recorded;

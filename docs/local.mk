@@ -1,2 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-EXTRA_DIST += docs/gemm.md
+dist_doc_DATA = \
+	LICENSE \
+	NEWS \
+	README.md \
+	docs/gemm.md
+EXTRA_DIST += \
+	docs/contract-rehearsal.md

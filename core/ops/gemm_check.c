@@ -67,8 +67,8 @@ static __attribute__((cold, noinline)) kiln_status wrong_alignment(uint32_t slot
                      slot_names[slot], alignment);
 }
 
-/* End of a tensor without empty dimensions in bytes from its start; -1 on overflow, which a negative
- * offset counts as. */
+/* End of a tensor without empty dimensions in bytes from its start; -1 on overflow, which a
+ * negative offset counts as. */
 static inline int64_t end_of(const kiln_tensor *tensor)
 {
     int64_t end = 0, span;
@@ -94,7 +94,8 @@ static inline uint64_t start_of(const kiln_tensor *tensor)
 typedef struct extent {
     const kiln_buffer *owner; /* device memory: offsets of different buffers are not comparable */
     uint64_t begin, end;
-    /* All of it lies within `row` bytes from `begin` and from every multiple of `pitch` behind it. */
+    /* All of it lies within `row` bytes from `begin` and from every multiple of `pitch` behind it.
+     */
     uint64_t row, pitch; /* pitch 0: there is only one row */
 } extent;
 

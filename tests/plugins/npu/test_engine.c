@@ -405,7 +405,7 @@ static void malformed_programs_are_refused(void **state)
         {.opcode = NPU_SET_FLAG, .as.flag = {NPU_MTE2, NPU_MTE2, 0}},
         {.opcode = NPU_SET_FLAG, .as.flag = {NPU_MTE2, NPU_MTE3, NPU_FLAGS}},
         {.opcode = NPU_COPY_OUT, .as.copy = {.memory = NPU_L1}},
-        {.opcode = NPU_COPY_IN, .as.copy = {.memory = NPU_UB, .rows = {NPU_REGISTERS, 0}}},
+        {.opcode = NPU_COPY_IN, .as.copy = {.memory = NPU_UB, .rows = {NPU_REGISTERS, 0, 0}}},
         {.opcode = NPU_COPY_IN, .as.copy = {.memory = NPU_UB, .pitch = INT64_MAX}},
         {.opcode = NPU_LOAD, .as.load = {.memory = NPU_L0A, .type = NPU_F16, .pitch = -1}},
         {.opcode = NPU_LOAD, .as.load = {.memory = NPU_L0C, .type = NPU_F16}},
