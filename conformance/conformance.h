@@ -59,8 +59,8 @@ typedef struct conformance_gemm_case {
     double *exact, *bound; /* NULL until judged */
 } conformance_gemm_case;
 
-/* Case `index` of a seed: equal arguments give equal cases. Types, layouts and the first epilogue
- * go round, so that any 200 consecutive cases ask for every cell once. NULL when memory is
+/* Case `index` of a seed: equal arguments give equal cases. Types, layouts and one of the epilogues
+ * go round, so that any 200 consecutive cases ask for every cell at least once. NULL when memory is
  * exhausted. */
 conformance_gemm_case *conformance_gemm_case_create(uint64_t seed, int64_t index);
 void conformance_gemm_case_free(conformance_gemm_case *test);

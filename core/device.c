@@ -41,12 +41,13 @@ static const char *missing_function(const kiln_device_table *table)
         return #name;
     REQUIRED(count)
     REQUIRED(info)
-    REQUIRED(open) REQUIRED(close) REQUIRED(alloc) REQUIRED(free) REQUIRED(copy)
-        REQUIRED(stream_create) REQUIRED(stream_destroy) REQUIRED(stream_wait)
-            REQUIRED(event_create) REQUIRED(event_destroy) REQUIRED(event_record)
-                REQUIRED(event_query) REQUIRED(event_wait) REQUIRED(stream_wait_event)
+    REQUIRED(open)
+    REQUIRED(close)
+    REQUIRED(alloc) REQUIRED(free) REQUIRED(copy) REQUIRED(stream_create) REQUIRED(stream_destroy)
+        REQUIRED(stream_wait) REQUIRED(event_create) REQUIRED(event_destroy) REQUIRED(event_record)
+            REQUIRED(event_query) REQUIRED(event_wait) REQUIRED(stream_wait_event)
 #undef REQUIRED
-                    return NULL;
+                return NULL;
 }
 
 /* What a plugin wrote of a device, made safe to read. */
@@ -383,13 +384,39 @@ kiln_status kiln_tensor_extent(const kiln_tensor *tensor, const char *what, int6
     return KILN_OK;
 }
 
+/* The power of two, at most 64, that the strides of all rows in bytes are multiples of. */
+static int64_t row_alignment(const kiln_tensor *tensor)
+{
+    uint64_t strides = 64, bits = (uint64_t)kiln_type_bits(tensor->type);
+    for (uint32_t i = 0; i + 1 < tensor->rank; i++)
+        if (tensor->shape[i] > 1)
+            strides |= (uint64_t)tensor->strides[i] * bits / 8;
+    return tensor->rank > 1 ? (int64_t)(strides & (~strides + 1)) : 1;
+}
+
 kiln_status kiln_tensor_compact(const kiln_tensor *tensor, const char *what, kiln_tensor *compact,
                                 int64_t *bytes)
 {
-    int64_t begin;
-    *compact = kiln_tensor_host(tensor->type, compact, tensor->rank,
-                                tensor->shape); /* any address: only the extent counts */
-    kiln_status status = kiln_tensor_extent(compact, what, &begin, bytes);
-    compact->data = NULL;
-    return status;
+    int64_t begin, end, size = 0, bits = kiln_type_bits(tensor->type);
+    kiln_status status = kiln_tensor_extent(tensor, what, &begin, &end);
+    if (status != KILN_OK)
+        return status;
+    *compact = (kiln_tensor){.type = tensor->type, .rank = tensor->rank};
+    int64_t unit = row_alignment(tensor);
+    uint32_t last = tensor->rank ? tensor->rank - 1 : 0;
+    bool empty = false, large = false;
+    for (uint32_t i = tensor->rank; i-- > 0;) {
+        int64_t count = tensor->shape[i] > 0 ? tensor->shape[i] : 1;
+        empty = empty || tensor->shape[i] == 0;
+        compact->shape[i] = tensor->shape[i];
+        compact->strides[i] = i == last ? 1 : bits < 8 ? size * (8 / bits) : size / (bits / 8);
+        large = large || __builtin_mul_overflow(count, i == last ? bits : size, &size);
+        if (i == last)
+            size = (size / 8 + (size % 8 != 0) + unit - 1) / unit * unit;
+        large = large || size > INT64_MAX / 8;
+        if (large)
+            return kiln_fail(KILN_INVALID, "%s: its shape takes more than 2^60 bytes", what);
+    }
+    *bytes = empty ? 0 : tensor->rank ? size : (bits + 7) / 8;
+    return KILN_OK;
 }

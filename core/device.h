@@ -77,7 +77,8 @@ struct kiln_event {
 };
 
 /* A row-major view, without memory yet, of a tensor's type and shape, and the bytes that it needs.
- */
+ * Its rows are aligned as well as the tensor's, up to 64 bytes, so that it keeps a promise of
+ * alignment. INVALID when the tensor is malformed, as for kiln_tensor_extent(). */
 kiln_status kiln_tensor_compact(const kiln_tensor *tensor, const char *what, kiln_tensor *compact,
                                 int64_t *bytes);
 

@@ -184,6 +184,13 @@ static void consider(const kiln_request *request, const char *name, kiln_choice 
     if (choice->answer.support != KILN_SUPPORT_NO || !kiln_device_is_host(request->device) ||
         !other)
         return;
+    if (!request->known && !table.outputs) {
+        decline(choice,
+                "the tensors are in host memory, and it does not say which of them it writes, so "
+                "they cannot be staged; place them on %s",
+                other->name);
+        return;
+    }
     if (!request->staging) {
         decline(choice,
                 "the tensors are in host memory; place them on %s, or set staging.policy: allow",

@@ -158,6 +158,7 @@ static kiln_status queue_on_host(kiln_plan *plan, verb_fn verb, kiln_stream *str
 typedef struct staged_run {
     kiln_tensor tensors[KILN_MAX_TENSORS];
     kiln_tensor scales[KILN_MAX_TENSORS];
+    int64_t bytes[KILN_MAX_TENSORS];
     kiln_buffer *buffers[2 * KILN_MAX_TENSORS];
     int64_t buffer_count;
 } staged_run;
@@ -167,20 +168,20 @@ static bool is_absent(const kiln_tensor *tensor)
     return tensor->type == KILN_TYPE_NONE || (!tensor->buffer && !tensor->data);
 }
 
-/* A contiguous view of the same shape over device memory. */
+/* A view of the same shape over device memory. */
 static kiln_status stage_tensor(kiln_plan *plan, staged_run *run, const kiln_tensor *host,
-                                bool copy_in, kiln_tensor *staged)
+                                bool copy_in, kiln_tensor *staged, int64_t *bytes)
 {
     if (host->layout != KILN_LAYOUT_STRIDED)
         return kiln_fail(KILN_UNSUPPORTED, "a packed tensor cannot be staged; place it on %s",
                          plan->device->name);
-    int64_t bytes;
-    kiln_status status = kiln_tensor_compact(host, "staged tensor", staged, &bytes);
+    kiln_status status = kiln_tensor_compact(host, "staged tensor", staged, bytes);
     if (status == KILN_OK)
-        status = kiln_staging_take(plan->device, bytes > 0 ? bytes : 1, &staged->buffer);
+        status = kiln_staging_take(plan->device, *bytes > 0 ? *bytes : 1, &staged->buffer);
     if (status != KILN_OK)
         return status;
     run->buffers[run->buffer_count++] = staged->buffer;
+    *bytes = kiln_tensor_elements(host) * kiln_type_bits(host->type) / 8;
     if (!copy_in)
         return KILN_OK;
     int64_t started = kiln_now_ns();
@@ -194,20 +195,27 @@ static kiln_status stage_tensor(kiln_plan *plan, staged_run *run, const kiln_ten
                                                           .text = "to the device",
                                                           .begin_ns = started,
                                                           .end_ns = kiln_now_ns(),
-                                                          .bytes = bytes});
+                                                          .bytes = *bytes});
     return status;
 }
 
 static kiln_status stage_all(kiln_plan *plan, staged_run *run, const kiln_args_head *arguments)
 {
     kiln_status status = KILN_OK;
+    /* A vendor's operator may read what it writes, or write only a part of it. */
+    uint64_t inputs = plan->known ? plan->known->inputs(plan->descriptor, arguments) : UINT64_MAX;
     for (uint32_t i = 0; status == KILN_OK && i < arguments->tensor_count; i++) {
         const kiln_tensor *host = &arguments->tensors[i];
-        if (is_absent(host))
+        if (is_absent(host) || !((inputs | plan->outputs) >> i & 1)) {
+            run->tensors[i] = *host; /* for its shape: nobody touches its elements */
+            run->tensors[i].buffer = NULL;
+            run->tensors[i].data = NULL;
             continue;
-        status = stage_tensor(plan, run, host, !(plan->outputs >> i & 1), &run->tensors[i]);
+        }
+        status = stage_tensor(plan, run, host, inputs >> i & 1, &run->tensors[i], &run->bytes[i]);
         if (status == KILN_OK && host->scale) {
-            status = stage_tensor(plan, run, host->scale, true, &run->scales[i]);
+            int64_t bytes;
+            status = stage_tensor(plan, run, host->scale, true, &run->scales[i], &bytes);
             run->tensors[i].scale = &run->scales[i];
             run->tensors[i].scale_block[0] = host->scale_block[0];
             run->tensors[i].scale_block[1] = host->scale_block[1];
@@ -225,16 +233,15 @@ static kiln_status return_outputs(kiln_plan *plan, staged_run *run, const kiln_a
         int64_t started = kiln_now_ns();
         status = kiln_copy(NULL, plan->runtime, &arguments->tensors[i], &run->tensors[i]);
         if (kiln_tracing(plan->runtime))
-            kiln_trace_emit(plan->runtime,
-                            (kiln_trace_event){.kind = KILN_TRACE_STAGE,
-                                               .status = status,
-                                               .operator_name = plan->operator_name,
-                                               .backend = plan->instance->name,
-                                               .device = plan->device->name,
-                                               .text = "to the host",
-                                               .begin_ns = started,
-                                               .end_ns = kiln_now_ns(),
-                                               .bytes = run->tensors[i].buffer->bytes});
+            kiln_trace_emit(plan->runtime, (kiln_trace_event){.kind = KILN_TRACE_STAGE,
+                                                              .status = status,
+                                                              .operator_name = plan->operator_name,
+                                                              .backend = plan->instance->name,
+                                                              .device = plan->device->name,
+                                                              .text = "to the host",
+                                                              .begin_ns = started,
+                                                              .end_ns = kiln_now_ns(),
+                                                              .bytes = run->bytes[i]});
     }
     return status;
 }

@@ -19,19 +19,28 @@ static void drop_first(kiln_device *device)
     free(block);
 }
 
-/* The smallest idle block that is large enough, unlinked. */
+/* Blocks come in sizes at most an eighth apart, each for its own size only, so that whether a run
+ * fits the pool depends on its tensors and not on what ran before. */
+static int64_t block_size(int64_t bytes, int64_t limit)
+{
+    int64_t unit = 64;
+    while (unit < bytes / 16)
+        unit *= 2;
+    int64_t size = (bytes + unit - 1) / unit * unit;
+    return size <= limit ? size : bytes;
+}
+
+/* An idle block of that size, unlinked. */
 static kiln_buffer *take_idle(kiln_device *device, int64_t bytes)
 {
-    staging_block **best = NULL;
-    for (staging_block **link = &device->staging; *link; link = &(*link)->next)
-        if ((*link)->buffer->bytes >= bytes &&
-            (!best || (*link)->buffer->bytes < (*best)->buffer->bytes))
-            best = link;
-    if (!best || (*best)->buffer->bytes > 2 * bytes + 4096)
+    staging_block **link = &device->staging;
+    while (*link && (*link)->buffer->bytes != bytes)
+        link = &(*link)->next;
+    if (!*link)
         return NULL;
-    staging_block *block = *best;
+    staging_block *block = *link;
     kiln_buffer *buffer = block->buffer;
-    *best = block->next;
+    *link = block->next;
     free(block);
     return buffer;
 }
@@ -42,12 +51,13 @@ kiln_status kiln_staging_take(kiln_device *device, int64_t bytes, kiln_buffer **
     kiln_status status = kiln_device_ready(device);
     if (status != KILN_OK)
         return status;
+    bytes = block_size(bytes, limit);
     pthread_mutex_lock(&device->mutex);
     *buffer = take_idle(device, bytes);
     if (!*buffer) {
-        while (device->staging && device->staging_bytes + bytes > limit)
+        while (device->staging && bytes > limit - device->staging_bytes)
             drop_first(device);
-        if (device->staging_bytes + bytes > limit)
+        if (bytes > limit - device->staging_bytes)
             status = kiln_fail(KILN_CAPACITY,
                                "staging %lld bytes on %s: %lld of the pool's %lld bytes are in "
                                "use; raise staging.pool_bytes, or "

@@ -169,6 +169,23 @@ static uint64_t gemm_outputs(const void *descriptor)
     return outputs;
 }
 
+static uint64_t gemm_inputs(const void *descriptor, const kiln_args_head *arguments)
+{
+    const kiln_gemm_desc *desc = descriptor;
+    const kiln_tensor *a = &arguments->tensors[KILN_GEMM_A];
+    uint64_t inputs = 0;
+    if (a->shape[a->rank - (desc->head.flags & KILN_GEMM_TRANSPOSE_A ? 2 : 1)] > 0)
+        inputs |= 1u << KILN_GEMM_A | 1u << KILN_GEMM_B;
+    if (((const kiln_gemm_args *)arguments)->beta != 0)
+        inputs |= 1u << KILN_GEMM_C;
+    for (uint32_t i = 0; i < desc->epilogue_count; i++)
+        if (desc->epilogues[i].operand != KILN_OPERAND_NONE)
+            inputs |= 1u << (KILN_GEMM_OPERAND + i);
+    if (desc->grouping != KILN_GROUPING_NONE)
+        inputs |= 1u << KILN_GEMM_GROUPS;
+    return inputs & ~gemm_outputs(descriptor);
+}
+
 static void gemm_describe_text(const void *descriptor, char *text, size_t size)
 {
     const kiln_gemm_desc *desc = descriptor;
@@ -190,6 +207,7 @@ const kiln_operator kiln_gemm_operator = {
     .canonicalise = gemm_canonicalise,
     .principal_type = gemm_principal_type,
     .outputs = gemm_outputs,
+    .inputs = gemm_inputs,
     .prepare = kiln_gemm_prepare,
     .check = kiln_gemm_check,
     .check_packed = kiln_gemm_check_packed,

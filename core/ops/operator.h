@@ -22,6 +22,9 @@ typedef struct kiln_operator {
     /* Tensor slots that a run writes. */
     uint64_t (*outputs)(const void *descriptor);
 
+    /* Tensor slots that a run with these arguments, which have been checked, reads. */
+    uint64_t (*inputs)(const void *descriptor, const kiln_args_head *arguments);
+
     /* Works out, once per plan, what makes checks fast: up to KILN_OPERATOR_PREPARED bytes. `home`
      * is where the tensors must live. */
     void (*prepare)(const void *descriptor, kiln_device *home, void *prepared);

@@ -17,14 +17,17 @@
  * Zero sizes are valid.
  *   - NaN and Inf propagate as IEEE says, through relu and clip too.
  *   - The order of summation depends on types, K and the device alone, so bits do not change with
- * M, N's neighbours, the batch, threads or packing (backends that cannot promise this say so in
- * their answer).
+ * M, the other rows and columns, the batch, threads or packing (backends that cannot promise this
+ * say so in their answer).
  *   - D may be C (same address and strides) but must not overlap A, B or an epilogue operand.
  *
  * Error bound per element, tested against a loop in double, for f32 accumulation (u = 2^-24) and
  * output unit v (2^-24 f32, 2^-11 f16, 2^-8 bf16):  |D - exact| <= (K + 4) u * (|alpha| Σ|a||b| +
- * |beta||c|) + v |exact| + smallest subnormal, before epilogues; each epilogue adds what its own
- * rounding and slope give (docs/gemm.md). */
+ * |beta||c|) + v |exact|, to first order, without epilogues and subnormals; docs/gemm.md has every
+ * term, and what each epilogue adds.
+ *
+ * Declared for backends to come, and declined by all of this version: the epilogues from SWIGLU on,
+ * quantised operands, groupings, and precisions other than EXACT. */
 #ifndef KILN_GEMM_H
 #define KILN_GEMM_H
 
@@ -119,6 +122,7 @@ typedef enum kiln_grouping {
     KILN_GROUPING_K = 3       /* GROUPS: i64 [groups + 1], offsets into K */
 } kiln_grouping;
 
+/* How far a backend may leave the meaning above for speed. */
 typedef enum kiln_precision {
     KILN_PRECISION_EXACT = 0,
     KILN_PRECISION_FAST = 1,
@@ -186,7 +190,8 @@ static inline void kiln_gemm_describe_plain(kiln_gemm_desc *desc, uint32_t flags
 {
     /* A rank that is none is refused by the run. */
     uint32_t last = d->rank - 1 < KILN_MAX_RANK ? d->rank - 1 : 0, row = last ? last - 1 : 0;
-    uint32_t a_last = a->rank - 1 < KILN_MAX_RANK ? a->rank - 1 : 0, a_row = a_last ? a_last - 1 : 0;
+    uint32_t a_last = a->rank - 1 < KILN_MAX_RANK ? a->rank - 1 : 0,
+             a_row = a_last ? a_last - 1 : 0;
     memset(desc, 0, offsetof(kiln_gemm_desc, epilogues));
     desc->head.struct_size = (uint32_t)offsetof(kiln_gemm_desc, epilogues);
     desc->head.flags = flags | KILN_GEMM_DYNAMIC_M;

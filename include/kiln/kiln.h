@@ -7,8 +7,11 @@
  * Rules that hold everywhere, so that no function repeats them:
  *   - A function that can fail returns a kiln_status; kiln_last_error() then holds a sentence for
  * the calling thread. Outputs are written only on success.
+ *   - Pointers must not be NULL unless the comment says what NULL means.
  *   - Every struct with a struct_size begins zeroed with struct_size = sizeof; zero means absent in
- * every field.
+ * every field. Of a struct that asks, bytes beyond what this version knows must be zero, else the
+ * call is refused with KILN_UNSUPPORTED; into a struct that answers no more than struct_size bytes
+ * are written.
  *   - Sizes, offsets and counts are signed 64-bit; strides are in elements, everything else in
  * bytes.
  *   - Functions may be called from any thread at once, save that a stream is fed by one thread at a
@@ -220,7 +223,7 @@ typedef struct kiln_device_info {
 enum {
     KILN_DEVICE_HOST_ADDRESSABLE = 1, /* the host may dereference its memory */
     KILN_DEVICE_MODEL = 2,            /* a software model: its times say nothing about hardware */
-    KILN_DEVICE_FORK_SAFE = 4
+    KILN_DEVICE_FORK_SAFE = 4 /* a child of fork may go on using it; others return KILN_FORKED */
 };
 
 /* Devices of the runtime. Index 0 is the host. They belong to the runtime. */
@@ -234,8 +237,12 @@ KILN_API kiln_status kiln_device_find(kiln_runtime *runtime, const char *name,
 /* The device that the profile names in devices.default; the host when it names none. */
 KILN_API kiln_device *kiln_device_default(kiln_runtime *runtime);
 
+/* As kiln_device_find takes it. */
 KILN_API const char *kiln_device_name(const kiln_device *device);
 KILN_API kiln_runtime *kiln_device_runtime(const kiln_device *device);
+
+/* What the plugin said of the device when the runtime was opened; the device itself need not be
+ * open. */
 KILN_API kiln_status kiln_device_get_info(kiln_device *device, kiln_device_info *info);
 
 /* Allocates `bytes` (0 is valid) of a space, aligned for every type and at least to 64 bytes;
@@ -254,6 +261,7 @@ KILN_API kiln_status kiln_buffer_wrap(kiln_runtime *runtime, void *memory, int64
 KILN_API void kiln_buffer_retain(kiln_buffer *buffer);
 KILN_API void kiln_buffer_release(kiln_buffer *buffer);
 
+/* Where the buffer lies, and the bytes that it was made with. */
 KILN_API kiln_device *kiln_buffer_device(const kiln_buffer *buffer);
 KILN_API int64_t kiln_buffer_bytes(const kiln_buffer *buffer);
 
@@ -319,8 +327,14 @@ KILN_API kiln_status kiln_stream_counters(kiln_stream *stream, kiln_counter *cou
 /* An event marks a point in a stream; it may be recorded again. Waiting for an event that was never
  * recorded returns at once. */
 KILN_API kiln_status kiln_event_create(kiln_device *device, kiln_event **event);
+
+/* What is queued and names the event stays valid. NULL is accepted. */
 KILN_API void kiln_event_destroy(kiln_event *event);
+
+/* Marks the end of what is queued on a stream of the event's device. */
 KILN_API kiln_status kiln_event_record(kiln_event *event, kiln_stream *stream);
+
+/* Waits for the last record; a fault of that stream is returned. Not for functions on streams. */
 KILN_API kiln_status kiln_event_wait(kiln_event *event);
 
 /* KILN_OK when reached, KILN_NOT_READY when not, else the fault. */
@@ -343,7 +357,8 @@ KILN_API kiln_status kiln_gate_reset(kiln_event *gate);
 /* ---- Operators and plans ---- */
 
 /* The beginning of every operator's descriptor. A descriptor holds no pointers and no padding: its
- * bytes are the key under which plans are cached, tuned and recorded. */
+ * bytes are the key under which plans are cached, tuned and recorded. It has at most 1,024 bytes;
+ * plans are shared for those of at most 768 bytes without the zeros at the end. */
 typedef struct kiln_op_head {
     uint32_t struct_size;
     uint32_t flags;
@@ -393,6 +408,9 @@ enum {
 KILN_API kiln_status kiln_plan_create(kiln_runtime *runtime, const char *operator_name,
                                       const kiln_op_head *descriptor,
                                       const kiln_plan_options *options, kiln_plan **plan);
+
+/* References are counted atomically; runs under way on a stream hold their own. NULL is accepted by
+ * release. */
 KILN_API void kiln_plan_retain(kiln_plan *plan);
 KILN_API void kiln_plan_release(kiln_plan *plan);
 
@@ -414,6 +432,7 @@ typedef struct kiln_plan_info {
     uint32_t reserved;
 } kiln_plan_info;
 
+/* Text belongs to the plan. */
 KILN_API kiln_status kiln_plan_get_info(const kiln_plan *plan, kiln_plan_info *info);
 
 typedef enum kiln_support {
@@ -533,16 +552,21 @@ typedef struct kiln_trace_event {
 typedef void (*kiln_trace_fn)(void *context, const kiln_trace_event *event);
 
 /* Calls `trace` for what happens from now on, from the threads where it happens; NULL stops. The
- * event is valid during the call. Returns when no call of the former function is under way. */
+ * event is valid during the call. Returns when no call of the former function is under way: so a
+ * listener must not call it. */
 KILN_API kiln_status kiln_trace_set(kiln_runtime *runtime, kiln_trace_fn trace, void *context);
 
 /* Remembers tuning parameters for a descriptor on a device, in the file that tuning.file names
  * (append-only JSON lines) and in the runtime. Parameters in records are taken only where the
- * device's fingerprint is equal. */
+ * device's fingerprint is equal, by plans that are prepared later: those in the cache keep theirs.
+ * Of several records for one descriptor, device and backend the last counts. */
 KILN_API kiln_status kiln_tuning_store(kiln_runtime *runtime, const char *operator_name,
                                        const kiln_op_head *descriptor, kiln_device *device,
                                        const char *backend, const kiln_parameter *parameters,
                                        int64_t count, int64_t measured_ns);
+
+/* The last record, also where tuning.use is false: writes at most `capacity` parameters and the
+ * true number to *count. `measured_ns` may be NULL. NOT_FOUND when there is none. */
 KILN_API kiln_status kiln_tuning_lookup(kiln_runtime *runtime, const char *operator_name,
                                         const kiln_op_head *descriptor, kiln_device *device,
                                         const char *backend, kiln_parameter *parameters,
@@ -561,7 +585,8 @@ struct kiln_operator_table;
 struct kiln_run_context;
 
 /* What a plan runs underneath, for measuring the cost of the frame and for checking a plugin on its
- * own. The pointers belong to the plan. The table is declared in kiln/plugin.h. */
+ * own. The pointers belong to the plan. The table is declared in kiln/plugin.h; it is the plugin's
+ * own, as long as its struct_size says. */
 typedef struct kiln_plan_native {
     uint64_t struct_size;
     const struct kiln_operator_table *table;

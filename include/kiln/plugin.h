@@ -124,7 +124,7 @@ typedef struct kiln_answer {
     uint32_t reserved;
     int64_t estimated_ns;        /* without transfers; 0 = unknown */
     int64_t workspace_bytes;     /* bound over all runs that the descriptor allows */
-    int64_t workspace_alignment; /* 0 = 64 */
+    int64_t workspace_alignment; /* at most 64, which every workspace has; 0 = 64 */
     char kernel[64];
     char reason[256]; /* why not; else a remark or "" */
 } kiln_answer;
@@ -242,7 +242,10 @@ typedef struct kiln_fill_request {
     uint8_t pattern[16];
 } kiln_fill_request;
 
-/* What makes a plugin a device. Streams are in order. Every function may be called from any thread;
+/* What makes a plugin a device. A plugin without one of these is not opened: count, info, open,
+ * close, alloc, free, copy, stream_create, stream_destroy, stream_wait, event_create,
+ * event_destroy, event_record, event_query, event_wait, stream_wait_event. What needs another is
+ * refused with its name. Streams are in order. Every function may be called from any thread;
  * one thread at a time feeds one stream. Objects (void *) are the plugin's own; the core frees each
  * before its device. A fault is sticky: the stream's later waits return it, each time with its
  * sentence through host->set_error; commands queued behind it are skipped, except that events
@@ -277,7 +280,9 @@ typedef struct kiln_device_table {
                                    int64_t capacity, int64_t *count);
 
     /* Events; a gate is one that the host completes. Waiting for one never recorded returns at
-     * once. */
+     * once. A wait means the record that is the last when it is queued: recording the event again,
+     * on whatever stream, neither delays nor hastens it. One may be destroyed while commands that
+     * name it are queued. */
     kiln_status (*event_create)(void *device, void **event);
     void (*event_destroy)(void *device, void *event);
     kiln_status (*event_record)(void *device, void *event, void *stream);
@@ -341,7 +346,9 @@ struct kiln_host {
     void (*parallel_for)(const kiln_host *host, int64_t parts,
                          void (*task)(void *argument, int64_t part), void *argument);
 
-    /* Other devices and operators, as the public functions of the same names. */
+    /* Other devices and operators, as the public functions of the same names. plan() must not ask
+     * plan_create for the very descriptor and options that it is preparing: it would wait for
+     * itself. */
     kiln_status (*device_find)(kiln_runtime *runtime, const char *name, kiln_device **device);
     kiln_status (*device_info)(kiln_device *device, kiln_device_info *info);
     kiln_status (*buffer_alloc)(kiln_device *device, uint32_t space, int64_t bytes,

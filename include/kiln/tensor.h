@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Element types, their conversions, and the tensor. Needs nothing but the C library; everything
- * here is inline, so that a plugin uses it without linking libkiln. */
+/* Element types, their conversions, and the tensor. Needs nothing but the C library and its libm;
+ * everything here is inline, so that a plugin uses it without linking libkiln. */
 #ifndef KILN_TENSOR_H
 #define KILN_TENSOR_H
 
@@ -14,11 +14,16 @@ extern "C" {
 #endif
 
 /* One row per element type: identifier, number, name in files and messages, bits, kind (f float, s
- * signed, u unsigned, b bool). Numbers are never reused. f16    IEEE binary16          bf16   upper
- * half of binary32 e4m3   OCP FP8 E4M3: no infinities, 0x7f/0xff are NaN, largest 448       e5m2
- * OCP FP8 E5M2 e2m1   OCP MX FP4: no infinities, no NaN, largest 6     ue8m0  OCP MX scale:
- * 2^(code-127), 0xff is NaN Types of fewer than 8 bits pack the innermost dimension, low bits
- * first; every row starts on a byte. */
+ * signed, u unsigned, b bool). Numbers are never reused.
+ *
+ * f16 is IEEE binary16, bf16 the upper half of binary32. e4m3 and e5m2 are those of OCP's 8-bit
+ * Floating Point Specification: e4m3 has no infinities, 0x7f and 0xff are NaN, the largest value is
+ * 448; e5m2 is like an IEEE type. e2m1 and ue8m0 are those of OCP's Microscaling Formats
+ * Specification: e2m1 has neither infinities nor NaN, the largest value is 6; ue8m0 is a scale,
+ * 2^(code-127), 0xff is NaN.
+ *
+ * Types of fewer than 8 bits pack the innermost dimension, low bits first; every row starts on a
+ * byte. */
 #define KILN_TYPES(X)            \
     X(F64, 1, "f64", 64, 'f')    \
     X(F32, 2, "f32", 32, 'f')    \

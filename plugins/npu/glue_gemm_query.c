@@ -4,8 +4,9 @@
  *   A and B    both of one type: f16, bf16 or i8
  *   C and D    f32, f16, bf16, i32 or i8
  *   operands   f32, f16, bf16
- *   sizes      M, N, K and the batch may be dynamic; a packed operand has the largest M, N and K,
- * and with one a run must have the largest K */
+ *
+ * M, N, K and the batch may be dynamic; a packed operand has the largest M, N and K, and with one a
+ * run must have the largest K. */
 #include "plugins/npu/glue.h"
 
 #include <stdarg.h>

@@ -12,6 +12,7 @@ typedef struct fake_instance {
     int64_t devices, delay_us, workspace;
     bool addressable;
     kiln_device_table table;
+    kiln_operator_table axpy;
 } fake_instance;
 
 /* One lock for a device and all that belongs to it. */

@@ -14,7 +14,8 @@ typedef struct fake_plan {
     fake_instance *instance;
     fake_device *device;
     uint32_t flags;
-    int64_t count; /* of axpy; -1 = a GEMM */
+    uint32_t alignment; /* that the GEMM's descriptor promises of A */
+    int64_t count;      /* of axpy; -1 = a GEMM */
 } fake_plan;
 
 /* A run as it waits in its stream. Memory is looked up when it is executed. */
@@ -80,6 +81,8 @@ static kiln_status operator_run(void *native, const kiln_run_context *context,
     if (!run)
         return host->set_error(KILN_NO_MEMORY, "no memory for a run");
     atomic_fetch_add(&fake_device_counted.runs, 1);
+    if (plan->alignment && arguments->tensors[0].strides[0] * 4 % plan->alignment)
+        atomic_fetch_add(&fake_device_counted.wrong, 1);
     if (context->workspace != plan->device->last_workspace)
         atomic_fetch_add(&fake_device_counted.workspaces, 1);
     plan->device->last_workspace = run->workspace = context->workspace;
@@ -124,10 +127,14 @@ static kiln_status make_plan(void *instance, const kiln_plan_request *request, i
     fake_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
         return self->host->set_error(KILN_NO_MEMORY, "no memory for a plan");
-    *plan = (fake_plan){self, self->host->device_native(request->device, instance),
-                        request->descriptor->flags, count};
+    *plan = (fake_plan){.instance = self,
+                        .device = self->host->device_native(request->device, instance),
+                        .flags = request->descriptor->flags,
+                        .count = count};
     if (!plan->device)
         atomic_fetch_add(&fake_device_counted.wrong, 1);
+    if (count < 0)
+        plan->alignment = ((const kiln_gemm_desc *)request->descriptor)->a_alignment;
     *result = plan;
     return KILN_OK;
 }
@@ -171,12 +178,12 @@ static kiln_status fake_open(const kiln_host *host, const kiln_option_value *opt
     fake_instance *self = calloc(1, sizeof *self);
     if (!self)
         return host->set_error(KILN_NO_MEMORY, "no memory for fake");
-    *self = (fake_instance){host,
-                            options[0].integer,
-                            options[1].integer,
-                            options[4].integer,
-                            options[3].integer != 0,
-                            fake_device_table};
+    *self = (fake_instance){.host = host,
+                            .devices = options[0].integer,
+                            .delay_us = options[1].integer,
+                            .workspace = options[4].integer,
+                            .addressable = options[3].integer != 0,
+                            .table = fake_device_table};
 #define OMIT(name)                           \
     if (strcmp(options[2].text, #name) == 0) \
         self->table.name = NULL;
@@ -186,6 +193,9 @@ static kiln_status fake_open(const kiln_host *host, const kiln_option_value *opt
     OMIT(gate_create)
     OMIT(gate_reset)
 #undef OMIT
+    self->axpy = axpy_table;
+    if (strcmp(options[2].text, "outputs") == 0)
+        self->axpy.outputs = NULL;
     atomic_fetch_add(&fake_device_counted.instances, 1);
     *instance = self;
     return KILN_OK;
@@ -199,9 +209,10 @@ static void fake_close(void *instance)
 
 static const void *fake_interface(void *instance, const char *name)
 {
-    return strcmp(name, KILN_DEVICE) == 0 ? (const void *)&((fake_instance *)instance)->table
+    const fake_instance *self = instance;
+    return strcmp(name, KILN_DEVICE) == 0 ? (const void *)&self->table
            : strcmp(name, KILN_GEMM) == 0 ? (const void *)&gemm_table
-           : strcmp(name, ACME_AXPY) == 0 ? (const void *)&axpy_table
+           : strcmp(name, ACME_AXPY) == 0 ? (const void *)&self->axpy
                                           : NULL;
 }
 

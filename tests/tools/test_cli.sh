@@ -75,6 +75,22 @@ invoke 0 kiln info --reference
 says stdout "threads.count"
 result "info --reference"
 
+# A pipe as a file that is read keeps the program waiting, until it is stopped.
+mkfifo waiting.yaml
+KILN_PROFILE=./waiting.yaml kiln info >stdout 2>stderr &
+waiting=$!
+sleep 1
+kill -TERM $waiting
+wait $waiting
+code=$?
+problem=
+[ $code -eq 143 ] || problem="exit code $code instead of 143"
+result "one SIGTERM ends info"
+printf 'schema: 1\nplugins: [ref]\nname: "a\\e[31m\\nb"\n' >escape.yaml
+invoke 0 kiln info --profile ./escape.yaml --print-config
+! grep -q "$(printf '\033')" stdout || problem="an escape sequence came through"
+result "names cannot command the terminal"
+
 # ---- explain ----
 
 gemm="kiln.gemm/1 m=4 n=8 k=16"

@@ -208,6 +208,27 @@ refuses "a limit beyond 1" "at_least" "$head${step}checks: [{accuracy: {scores: 
 "
 refuses "labels that do not fit" "one for each of the 2 rows of 'd' is wanted" "$head${step}checks: [{accuracy: {scores: d, labels: a, at_least: 0.5}}]
 "
+refuses "a tensor without a name" "a tensor's name may not be empty" "schema: 1
+tensors: {'': a.npy, b: b.npy}
+$step"
+refuses "a result without a name" "a tensor's name may not be empty" "$head
+steps: [{operator: kiln.gemm/1, a: a, b: b, d: ''}]
+"
+refuses "an output without a name" "an output's name may not be empty" "$head${step}outputs: {'': {scores: d, file: c.npz}}
+"
+refuses "a factor beyond every number" "alpha: expected a number, found '1e999'" "$head
+steps: [{operator: kiln.gemm/1, a: a, b: b, d: d, alpha: 1e999}]
+"
+# 2^24 rows of 2^40 bytes each are 2^64 bytes; the files are holes.
+printf '\223NUMPY\001\000v\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 1099511627776), }" >wide.npy
+printf '\223NUMPY\001\000v\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (16777216,), }" >many.npy
+if truncate -s 1099511627904 wide.npy 2>/dev/null && truncate -s 16777344 many.npy; then
+    refuses "rows beyond what can be counted" "which is too large" "schema: 1
+tensors: {w: {file: wide.npy, rows: many.npy}, a: a.npy, b: b.npy}
+${step}outputs: {w: w.npy}
+"
+fi
+rm -f wide.npy many.npy
 rejects "a job that does not exist" 1 "missing.yaml" kiln run missing.yaml
 rejects "a folder as job" 1 "kiln run: " kiln run out
 rejects "no job" 2 "name a job file" kiln run

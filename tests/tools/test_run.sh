@@ -90,6 +90,10 @@ rejects "gemm: types that nobody serves" 1 "step 'gemm': " $gemm --a bytes.npy -
 rejects "gemm: unknown backend" 1 "nosuch" $gemm $same_run --backend nosuch
 rejects "gemm: unknown device" 1 "npu:9" $gemm $same_run --device npu:9
 rejects "gemm: unknown backend to compare with" 1 "--compare nosuch" $gemm $same_run --compare nosuch
+npy two_batches.npy '<f4' '2, 2, 3' "$(f32 1 2 3 4 5 6 1 2 3 4 5 6)"
+npy batch_of_one.npy '<f4' '1, 2, 3' "$(f32 1 2 3 4 5 6)"
+computes "residual: a batch of one serves a batch" '2, 2, 3' "$(f32 2 4 6 8 10 12 2 4 6 8 10 12)" \
+    --a two_batches.npy --b eye.npy --residual batch_of_one.npy
 rejects "gemm: a tensor of an .npy file has no name" 1 "a.npy:x" $gemm --a a.npy:x --b eye.npy
 rejects "gemm: tensor that the file lacks" 1 "has no tensor 'layer1.weigt' (did you mean 'layer1.weight'?)" \
     $gemm --a "$digits/weights.safetensors:layer1.weigt" --b eye.npy
@@ -123,6 +127,12 @@ mkdir folder.npy
 rejects "out: a folder" 1 "not a regular file" kiln run gemm $same_run --out folder.npy
 rejects "out: unknown suffix" 1 "must end in .npy, .npz or .safetensors" kiln run gemm $same_run --out out/d.txt
 rejects "out: a type that .npy lacks" 1 "name a .safetensors file" kiln run gemm $same_run --type-out bf16 --out out/d.npy
+rejects "out: a file as folder" 1 "Not a directory" kiln run gemm $same_run --out d.npy --out-dir a.npy
+rejects "out: --out-dir of nothing" 2 "--out-dir takes a folder" kiln run gemm $same_run --out d.npy --out-dir ''
+ln -s nowhere/d.npy dangling.npy
+rejects "out: a link to nowhere" 1 "dangling.npy: No such file" kiln run gemm $same_run --out dangling.npy
+[ -L dangling.npy ] || problem="the link was replaced"
+result "which stays"
 rejects "out: --out-dir that does not exist" 1 "nowhere" kiln run gemm $same_run --out d.npy --out-dir nowhere
 if [ "$(id -u)" != 0 ]; then
     mkdir locked && chmod a-w locked
@@ -140,6 +150,10 @@ invoke 0 kiln run gemm $same_run --out out/d.npy
 case $(ls -l out/d.npy) in -rw-r-----*) ;; *) problem="${problem:-permissions changed}" ;; esac
 leaves out "d.npy"
 result "an old file is replaced and its permissions stay"
+rm -f out/d.npy
+invoke 1 sh -c 'exec kiln run gemm --a a.npy --b eye.npy --out out/d.npy <&- >&- 2>&-'
+invoke 0 kiln run gemm --a out/d.npy --b eye.npy --out out/d.npy --compare oracle
+result "descriptors that came closed: exit code 1, and nothing but the tensor in the file"
 ln -s d.npy out/link.npy
 invoke 0 kiln run gemm $same_run --out out/link.npy
 [ -L out/link.npy ] || problem="${problem:-the link was replaced}"

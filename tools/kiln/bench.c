@@ -323,6 +323,7 @@ int kiln_bench_main(int argc, char **argv)
 {
     bench_options self = {.slice_ms = 20, .rounds = 25, .budget_s = 20, .attempts = 3, .seed = 1};
     self.common.command = "kiln bench";
+    tool_catch_interrupts();
     int code = command(&self, argc, argv);
     tool_common_free(&self.common);
     return code;

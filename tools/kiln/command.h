@@ -106,10 +106,13 @@ char *tool_text_v(const char *format, va_list arguments) KILN_PRINTF(1, 0);
 
 /* ---- Signals ---- */
 
-/* Installs the handlers of the program: SIGINT and SIGTERM ask to stop (the second one kills);
- * SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT name the plugin at fault and end the program with
+/* SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT name the plugin at fault and end the program with
  * TOOL_FAILED. */
-void tool_install_handlers(void);
+void tool_catch_crashes(void);
+
+/* The first SIGINT or SIGTERM asks to stop, and the second one kills. For subcommands that ask
+ * tool_interrupted(); the others are killed by the first. */
+void tool_catch_interrupts(void);
 
 /* The signal that asked to stop; 0 = none. */
 int tool_interrupted(void);

@@ -63,6 +63,8 @@ bool job_name_is_free(const kiln_job *job, const char *name, const kiln_yaml_nod
                       kiln_yaml_error *error)
 {
     int64_t other = job_find_tensor(job, name);
+    if (!name[0])
+        return job_fail(error, node, "a tensor's name may not be empty");
     if (other == JOB_NONE)
         return true;
     const kiln_yaml_node *place = job->tensors[other].node;
@@ -178,6 +180,8 @@ static bool parse_output(kiln_job *job, const kiln_yaml_node *key, const kiln_ya
         scores = kiln_yaml_get(value, "scores");
     }
     output.classes = scores != NULL;
+    if (!key->text[0])
+        return kiln_yaml_fail(error, key, "an output's name may not be empty");
     if (!kiln_yaml_text(file, "the output's file", &output.file, error) ||
         !job_use_tensor(job, scores ? scores : key, scores ? "scores" : "an output", &output.tensor,
                         error))

@@ -112,7 +112,7 @@ int64_t job_find_tensor(const kiln_job *job, const char *name);
 bool job_use_tensor(const kiln_job *job, const kiln_yaml_node *node, const char *what,
                     int64_t *index, kiln_yaml_error *error);
 
-/* Refuses a name that a tensor already bears. */
+/* Refuses a name that is empty or that a tensor already bears. */
 bool job_name_is_free(const kiln_job *job, const char *name, const kiln_yaml_node *node,
                       kiln_yaml_error *error);
 
@@ -140,6 +140,9 @@ kiln_tensor job_whole(const job_tensor *tensor);
 
 /* Bytes of it. */
 int64_t job_tensor_bytes(const job_tensor *tensor);
+
+/* Whether its bytes and strides, and those of its elements in any type, can be counted at all. */
+bool job_tensor_is_countable(const job_tensor *tensor);
 
 /* Calls for every tensor that a step reads: next slot after `slot` (begin with -1) that is in use;
  * -1 at the end. *index is the tensor. D is not among them. */

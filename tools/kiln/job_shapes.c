@@ -34,6 +34,18 @@ int64_t job_tensor_bytes(const job_tensor *tensor)
     return bytes;
 }
 
+bool job_tensor_is_countable(const job_tensor *tensor)
+{
+    int64_t product = 16; /* bytes per element, with room to spare */
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        /* Strides are products too, of which a zero extent makes no exception. */
+        int64_t extent = tensor->shape[i] > 0 ? tensor->shape[i] : 1;
+        if (__builtin_mul_overflow(product, extent, &product))
+            return false;
+    }
+    return true;
+}
+
 int job_next_input(const job_step *step, int slot, int64_t *index)
 {
     for (slot++; slot < KILN_GEMM_OPERAND + KILN_GEMM_MAX_EPILOGUES; slot++) {
@@ -61,10 +73,9 @@ kiln_tensor job_view(const kiln_job *job, const job_step *step, uint32_t slot, i
     const job_tensor *tensor = &job->tensors[index];
     kiln_tensor view = job_whole(tensor);
     uint32_t d_rank = job->tensors[step->d].rank;
-    if (slot >= KILN_GEMM_OPERAND) {
-        uint32_t shape = step->epilogues[slot - KILN_GEMM_OPERAND].epilogue.operand;
-        return shape == KILN_OPERAND_MATRIX ? view : flat_view(tensor);
-    }
+    if (slot >= KILN_GEMM_OPERAND &&
+        step->epilogues[slot - KILN_GEMM_OPERAND].epilogue.operand != KILN_OPERAND_MATRIX)
+        return flat_view(tensor);
     if (d_rank != 3)
         return view;
     /* A matrix that serves the whole batch, or a batch of one that does. */
@@ -141,15 +152,9 @@ static bool shape_of_d(kiln_job *job, job_step *step, int64_t m, int64_t n, int6
     d->rank = batch == JOB_NONE ? 2 : 3;
     int64_t shape[3] = {batch, m, n};
     memcpy(d->shape, d->rank == 3 ? shape : shape + 1, d->rank * sizeof shape[0]);
-    int64_t elements, bytes;
-    /* Strides are products too, of which a zero extent makes no exception. */
-    if (__builtin_mul_overflow(m > 0 ? m : 1, n > 0 ? n : 1, &elements) ||
-        __builtin_mul_overflow(elements, batch > 0 ? batch : 1, &elements) ||
-        __builtin_mul_overflow(elements, 16, &bytes))
-        return job_fail(error, d->node,
-                        "step '%s': d '%s' would be %lld × %lld, which is too large", step->name,
-                        d->name, (long long)m, (long long)n);
-    return true;
+    return job_tensor_is_countable(d) ||
+           job_fail(error, d->node, "step '%s': d '%s' would be %lld × %lld, which is too large",
+                    step->name, d->name, (long long)m, (long long)n);
 }
 
 static bool shape_matrices(kiln_job *job, job_step *step, kiln_yaml_error *error)

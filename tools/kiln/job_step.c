@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs: reading the steps. */
+#include <float.h>
 #include <string.h>
 
 #include "tools/kiln/command.h"
@@ -27,8 +28,8 @@ static bool clip_limits(const kiln_yaml_node *value, kiln_epilogue *epilogue,
         return false;
     if (value->count != 2)
         return kiln_yaml_fail(error, value, "clip takes two numbers, as in {clip: [0, 6]}");
-    if (!kiln_yaml_number(value->items[0], "clip", -HUGE_VAL, HUGE_VAL, &epilogue->p0, error) ||
-        !kiln_yaml_number(value->items[1], "clip", -HUGE_VAL, HUGE_VAL, &epilogue->p1, error))
+    if (!kiln_yaml_number(value->items[0], "clip", -DBL_MAX, DBL_MAX, &epilogue->p0, error) ||
+        !kiln_yaml_number(value->items[1], "clip", -DBL_MAX, DBL_MAX, &epilogue->p1, error))
         return false;
     return epilogue->p0 <= epilogue->p1 ||
            kiln_yaml_fail(error, value, "clip: the lower limit %g is above the upper one %g",
@@ -52,7 +53,7 @@ static bool epilogue_value(const kiln_job *job, const kiln_yaml_node *value, job
     if (kind == KILN_EPILOGUE_CLIP)
         return clip_limits(value, &epilogue->epilogue, error);
     if (kind == KILN_EPILOGUE_SCALE && is_number(value))
-        return kiln_yaml_number(value, "scale", -HUGE_VAL, HUGE_VAL, &epilogue->epilogue.p0, error);
+        return kiln_yaml_number(value, "scale", -DBL_MAX, DBL_MAX, &epilogue->epilogue.p0, error);
     if (gemm_epilogue_takes_operand(kind))
         return job_use_tensor(job, value, name, &epilogue->operand, error);
     return kiln_yaml_fail(error, value, "epilogue %s takes no value; write it as '%s'", name, name);
@@ -122,7 +123,7 @@ static bool optional_number(const kiln_yaml_node *node, const char *key, double 
                             kiln_yaml_error *error)
 {
     const kiln_yaml_node *found = kiln_yaml_get(node, key);
-    return !found || kiln_yaml_number(found, key, -HUGE_VAL, HUGE_VAL, value, error);
+    return !found || kiln_yaml_number(found, key, -DBL_MAX, DBL_MAX, value, error);
 }
 
 static bool optional_name(const kiln_yaml_node *node, const char *key, const char **value,

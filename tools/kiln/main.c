@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program `kiln`: finds the subcommand and calls it. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,9 +69,19 @@ static int dispatch(int argc, char **argv)
     return unknown_command(word);
 }
 
+/* Descriptors 0 to 2 that came closed would be given to the next files that are opened, and messages
+ * would go into those. Opened the wrong way round, they still fail as closed ones do. */
+static void occupy_descriptors(void)
+{
+    for (int descriptor = 0; descriptor <= 2; descriptor++)
+        if (fcntl(descriptor, F_GETFD) < 0)
+            open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
-    tool_install_handlers();
+    occupy_descriptors();
+    tool_catch_crashes();
     /* A reader that went away, or a limit on the size of files, is an error of that write, not the
      * end of the program between two renames. */
     signal(SIGPIPE, SIG_IGN);

@@ -12,21 +12,25 @@
 
 /* ---- Where outputs go ---- */
 
-/* The folder of a path, "." when it names none; allocated. */
+/* The folder of a path, with a slash at its end; allocated. */
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    if (!slash)
-        return tool_text(".");
-    return slash == path ? tool_text("/") : tool_text("%.*s", (int)(slash - path), path);
+    return slash ? tool_text("%.*s", (int)(slash - path) + 1, path) : tool_text("./");
+}
+
+static bool is_link(const char *path)
+{
+    struct stat about;
+    return lstat(path, &about) == 0 && S_ISLNK(about.st_mode);
 }
 
 /* The path without links, so that two spellings of one file are seen and a link at the end is
- * followed; NULL, with errno, when its folder does not exist. */
+ * followed; NULL, with errno, when its folder, or what it links to, does not exist. */
 static char *canonical_path(const char *path)
 {
     char *whole = realpath(path, NULL);
-    if (whole)
+    if (whole || is_link(path))
         return whole;
     const char *slash = strrchr(path, '/');
     char *folder = folder_of(path), *real = realpath(folder, NULL), *result = NULL;
@@ -35,6 +39,18 @@ static char *canonical_path(const char *path)
     free(folder);
     free(real);
     return result;
+}
+
+/* In a folder with the sticky bit, such as /tmp, only its owner and a file's may replace the file.
+ * A rename would find that out too, but perhaps only when others have been made. */
+static bool may_replace(const char *path)
+{
+    struct stat file, above;
+    char *folder = folder_of(path);
+    bool known = stat(path, &file) == 0 && stat(folder, &above) == 0;
+    free(folder);
+    return !known || !(above.st_mode & S_ISVTX) || geteuid() == 0 || file.st_uid == geteuid() ||
+           above.st_uid == geteuid();
 }
 
 static bool refuse(const job_run *run, const job_output *output, const char *path, const char *why)
@@ -60,6 +76,8 @@ static bool check_output_path(job_run *run, int64_t index)
         good = refuse(run, output, path, strerror(errno));
     else if (!(run->outputs[index].path = canonical_path(path)))
         good = refuse(run, output, path, strerror(errno));
+    else if (!may_replace(run->outputs[index].path))
+        good = refuse(run, output, path, "belongs to somebody else, in a folder with a sticky bit");
     free(folder);
     run->outputs[index].shown = path;
     return good;
@@ -87,56 +105,29 @@ bool run_check_outputs(job_run *run)
 
 /* ---- Writing ---- */
 
-/* A file that is whole but does not bear its name yet. */
-typedef struct pending {
-    const char *target;
-    char *temporary;
-} pending;
-
-static void discard(pending *files, int64_t count)
+/* Everything that goes to the file of output `first`, under a temporary name beside it. */
+static bool prepare(const job_run *run, int64_t first, tensor_pending **pending)
 {
-    for (int64_t i = 0; i < count; i++) {
-        unlink(files[i].temporary);
-        free(files[i].temporary);
-    }
-    free(files);
-}
-
-/* Writes everything that goes to the file of output `first` under a temporary name beside it. */
-static bool write_temporary(const job_run *run, int64_t first, pending *file)
-{
-    const char *target = run->outputs[first].path, *suffix = strrchr(target, '.');
+    const char *target = run->outputs[first].path;
     tensor_output *list = tool_allocate((size_t)run->job->output_count, sizeof *list);
     int64_t count = 0;
     for (int64_t i = first; i < run->job->output_count; i++)
         if (strcmp(run->outputs[i].path, target) == 0)
             list[count++] = (tensor_output){run->job->outputs[i].name, run->outputs[i].tensor};
-    char *folder = folder_of(target);
-    file->target = target;
-    file->temporary =
-        tool_text("%s/.kiln-%ld-%lld%s", folder, (long)getpid(), (long long)first, suffix);
     io_error problem;
-    kiln_status status = tensor_file_write(file->temporary, list, count, &problem);
-    if (status != KILN_OK) {
-        /* The sentence begins with the temporary's name, which tells nobody anything. */
-        size_t length = strlen(file->temporary);
-        bool named = strncmp(problem.text, file->temporary, length) == 0;
-        tool_fail(run->common, "%s%s", named ? target : "", problem.text + (named ? length : 0));
-        free(file->temporary);
-    }
-    free(folder);
+    bool good = tensor_file_prepare(target, list, count, pending, &problem) == KILN_OK;
+    if (!good)
+        tool_fail(run->common, "%s", problem.text);
     free(list);
-    return status == KILN_OK;
+    return good;
 }
 
-static bool give_name(const job_run *run, const pending *file)
+static bool commit(const job_run *run, tensor_pending *pending)
 {
-    struct stat about;
-    if (stat(file->target, &about) == 0)
-        chmod(file->temporary, about.st_mode & 07777);
-    if (rename(file->temporary, file->target) == 0)
+    io_error problem;
+    if (tensor_pending_commit(pending, &problem) == KILN_OK)
         return true;
-    tool_fail(run->common, "%s: %s", file->target, strerror(errno));
+    tool_fail(run->common, "%s", problem.text);
     return false;
 }
 
@@ -150,20 +141,21 @@ static bool is_first_of_file(const job_run *run, int64_t index)
 
 bool run_write_outputs(job_run *run)
 {
-    pending *files = tool_allocate((size_t)run->job->output_count, sizeof *files);
-    int64_t count = 0;
+    int64_t count = 0, committed = 0;
     bool good = true;
+    tensor_pending **files = tool_allocate((size_t)run->job->output_count, sizeof *files);
     for (int64_t i = 0; good && i < run->job->output_count; i++) {
         if (!is_first_of_file(run, i))
             continue;
         tool_progress("writing %s", run->job->outputs[i].file);
-        good = !tool_interrupted() && write_temporary(run, i, &files[count]);
+        good = !tool_interrupted() && prepare(run, i, &files[count]);
         count += good;
     }
     good = good && !tool_interrupted();
-    /* What has been renamed is no longer there to be discarded. */
-    for (int64_t i = 0; good && i < count; i++)
-        good = give_name(run, &files[i]);
-    discard(files, count);
+    while (good && committed < count)
+        good = commit(run, files[committed++]);
+    while (committed < count)
+        tensor_pending_discard(files[committed++]);
+    free(files);
     return good;
 }

@@ -132,7 +132,8 @@ bool run_take_option(const tool_common *common, run_options *options, int option
         return true;
     case RUN_OPTION_OUT_DIR:
         options->out_dir = value;
-        return true;
+        /* Joined to a name, nothing at all would mean the root. */
+        return value[0] || (tool_usage(common, "--out-dir takes a folder"), false);
     case RUN_OPTION_DIGEST:
         options->digest = true;
         return true;
@@ -184,6 +185,7 @@ int kiln_run_main(int argc, char **argv)
     run_options options = {.tolerance = -1};
     kiln_job job;
     memset(&job, 0, sizeof job);
+    tool_catch_interrupts();
     int code = gemm ? run_gemm_read(&common, &options, argc - 1, argv + 1, &job)
                     : read_job_command(&common, &options, argc, argv, &job);
     if (code == TOOL_OK)

@@ -66,7 +66,7 @@ static void on_crash(int number)
     _exit(TOOL_FAILED);
 }
 
-void tool_install_handlers(void)
+void tool_catch_crashes(void)
 {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
     static char alternate_stack[64 * 1024];
@@ -81,7 +81,13 @@ void tool_install_handlers(void)
     action.sa_flags = SA_ONSTACK | SA_RESETHAND;
     for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
         sigaction(crashes[i], &action, NULL);
+}
 
+void tool_catch_interrupts(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    sigemptyset(&action.sa_mask);
     action.sa_handler = on_interrupt;
     action.sa_flags = SA_RESTART | SA_RESETHAND;
     sigaction(SIGINT, &action, NULL);

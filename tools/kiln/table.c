@@ -40,8 +40,12 @@ void tool_table_cell(tool_table *table, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    append(table, tool_text_v(format, arguments));
+    char *text = tool_text_v(format, arguments);
     va_end(arguments);
+    for (char *c = text; *c; c++) /* a name may hold what breaks lines or commands terminals */
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+    append(table, text);
 }
 
 /* Characters, not bytes: a continuation byte of UTF-8 takes no place. */
