@@ -43,7 +43,8 @@ static const char *missing_function(const kiln_device_table *table)
     REQUIRED(info)
     REQUIRED(open)
     REQUIRED(close)
-    REQUIRED(alloc) REQUIRED(free) REQUIRED(copy) REQUIRED(stream_create) REQUIRED(stream_destroy)
+    REQUIRED(alloc)
+    REQUIRED(free) REQUIRED(copy) REQUIRED(stream_create) REQUIRED(stream_destroy)
         REQUIRED(stream_wait) REQUIRED(event_create) REQUIRED(event_destroy) REQUIRED(event_record)
             REQUIRED(event_query) REQUIRED(event_wait) REQUIRED(stream_wait_event)
 #undef REQUIRED
@@ -332,8 +333,7 @@ static kiln_status malformed(const kiln_tensor *tensor, const char *what)
                          KILN_MAX_RANK);
     if (!kiln_type_bits(tensor->type))
         return kiln_fail(KILN_INVALID, "%s: type %u is not one of kiln_type", what, tensor->type);
-    if (tensor->flags || tensor->reserved[0] || tensor->reserved[1] ||
-        tensor->layout > KILN_LAYOUT_PACKED)
+    if (tensor->flags || tensor->reserved || tensor->layout > KILN_LAYOUT_PACKED)
         return kiln_fail(
             KILN_UNSUPPORTED,
             "%s: flags, layout or reserved fields hold values that this version does not know",

@@ -35,8 +35,12 @@ static registration registrations[MAX_REGISTRATIONS];
 static int64_t registration_count;
 static char last_words[512]; /* of the dynamic linker */
 
+static void watch_fork(void);
+
 void kiln_loader_lock(void)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_fork);
     pthread_mutex_lock(&lock);
 }
 
@@ -70,6 +74,12 @@ static void *find_symbol(lt_user_data data, lt_module handle, const char *name)
 {
     (void)data;
     return dlsym(handle, name);
+}
+
+/* So that a child of fork does not find the lock taken by a thread that it does not have. */
+static void watch_fork(void)
+{
+    pthread_atfork(kiln_loader_lock, kiln_loader_unlock, kiln_loader_unlock);
 }
 
 static kiln_status initialise(void)

@@ -46,18 +46,19 @@ static void fill_parameters(const kiln_request *request, const kiln_choice *choi
 }
 
 /* The reason that people read: why this one, and what was passed over. A backend that the profile
- * denies was nobody's choice. */
+ * denies was nobody's choice, and without an order in the profile there is no first choice. */
 static void set_reason(kiln_plan *plan, const kiln_choice *choices, int64_t index)
 {
     int64_t first = 0;
-    while (first < index && choices[first].denied)
+    while (first < index && !choices[first].preferred)
         first++;
     plan->fallback = first < index;
     if (plan->fallback)
         snprintf(plan->reason, sizeof plan->reason, "after %s declined: %s", choices[first].backend,
                  choices[first].reason);
     else
-        snprintf(plan->reason, sizeof plan->reason, "first choice%s",
+        snprintf(plan->reason, sizeof plan->reason, "%s%s",
+                 choices[index].preferred ? "first choice" : "the first that serves it",
                  plan->staged ? ", with staging" : "");
 }
 
@@ -172,7 +173,9 @@ void kiln_plan_release(kiln_plan *plan)
         return;
     /* In a child process the plan of a device that does not survive fork is the parent's. */
     if (plan->device->fork_safe || plan->generation == kiln_process_generation())
-        plan->table.free(plan->native);
+        /* In a child process the plan of a device that does not survive fork is the parent's. */
+        if (plan->device->fork_safe || plan->generation == kiln_process_generation())
+            plan->table.free(plan->native);
     for (int i = 0; i < KILN_PLAN_WORKSPACES; i++)
         free(atomic_load(&plan->workspaces[i]));
     free(plan);

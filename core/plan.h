@@ -39,6 +39,7 @@ typedef struct kiln_choice {
     kiln_instance *instance;
     kiln_device *device;
     bool staged, denied;
+    bool preferred; /* to those behind it, by the profile or the caller */
     kiln_answer answer;
     const kiln_operator_table *raw;
     char backend[32];

@@ -22,7 +22,7 @@ struct kiln_cached_plan {
     kiln_plan *plan;
     kiln_cached_plan *next_free;
     const kiln_device *device;
-    uint64_t options_hash;
+    XXH128_hash_t options;
     char operator_name[64];
     size_t size;
     _Alignas(8) unsigned char descriptor[KEY_BYTES];
@@ -43,7 +43,7 @@ struct kiln_plan_cache {
     pthread_cond_t built;
     kiln_cached_plan *free;
     building *under_way;
-    uint64_t generation;
+    _Atomic uint64_t generation; /* process whose threads use the mutex */
 };
 
 /* A key, reduced to what is compared. The descriptor counts from behind its struct_size up to its
@@ -51,7 +51,7 @@ struct kiln_plan_cache {
 typedef struct cache_key {
     const char *operator_name;
     const kiln_device *device;
-    uint64_t options_hash;
+    XXH128_hash_t options;
     const void *descriptor;
     size_t size;
     uint64_t hash; /* of the descriptor, the device and the options */
@@ -97,20 +97,35 @@ void kiln_plan_cache_destroy(kiln_plan_cache *cache)
     free(cache);
 }
 
-static uint64_t hash_options(const kiln_plan_options *options)
+/* What the options say, reduced to 128 bits; zero for defaults. False when such a plan is not
+ * cached, or when the options are wrong, which whoever makes the plan will say. */
+static bool make_options_key(const kiln_plan_options *given, XXH128_hash_t *key)
 {
-    if (!options || !(options->staging | options->flags | options->parameter_count ||
-                      options->backend || options->payload))
-        return 0;
-    uint64_t hash = XXH3_64bits(&options->staging, sizeof options->staging + sizeof options->flags);
-    if (options->backend)
-        hash = XXH3_64bits_withSeed(options->backend, strlen(options->backend), hash);
-    if (options->parameter_count)
-        hash = XXH3_64bits_withSeed(options->parameters,
-                                    options->parameter_count * sizeof *options->parameters, hash);
-    if (options->payload)
-        hash = XXH3_64bits_withSeed(options->payload, options->payload_size, hash);
-    return hash;
+    static const XXH128_hash_t defaults;
+    kiln_plan_options options;
+    *key = defaults;
+    if (!given)
+        return true;
+    if (kiln_check_struct(given, sizeof options, "kiln_plan_options") != KILN_OK ||
+        kiln_receive_table(&options, sizeof options, given) != KILN_OK || options.parent ||
+        (options.parameter_count && !options.parameters) ||
+        (options.payload_size && !options.payload))
+        return false;
+    if (!(options.staging | options.flags | options.parameter_count | options.payload_size) &&
+        !options.backend)
+        return true;
+    const char *backend = options.backend ? options.backend : "";
+    uint64_t numbers[4] = {options.staging, options.flags, options.parameter_count,
+                           options.payload_size};
+    XXH3_state_t state;
+    XXH3_128bits_reset(&state);
+    XXH3_128bits_update(&state, numbers, sizeof numbers);
+    XXH3_128bits_update(&state, backend, strlen(backend) + 1);
+    XXH3_128bits_update(&state, options.parameters,
+                        options.parameter_count * sizeof *options.parameters);
+    XXH3_128bits_update(&state, options.payload, options.payload_size);
+    *key = XXH3_128bits_digest(&state);
+    return true;
 }
 
 /* The descriptor's bytes up to the last that is not zero, in words. */
@@ -129,29 +144,43 @@ static size_t trimmed_size(const unsigned char *bytes, size_t size)
 /* False when the plan cannot be cached. */
 static bool make_key(const kiln_plan_key *key, cache_key *made)
 {
-    const kiln_plan_options *options = key->options;
     size_t size = key->descriptor->struct_size, own = sizeof key->descriptor->struct_size;
-    if (!key->operator_name || size < sizeof(kiln_op_head) || size > KILN_MAX_DESCRIPTOR)
-        return false;
-    if (options && (options->struct_size != sizeof *options || options->parent ||
-                    (options->parameter_count && !options->parameters)))
+    if (!key->operator_name || size < sizeof(kiln_op_head) || size > KILN_MAX_DESCRIPTOR ||
+        !make_options_key(key->options, &made->options))
         return false;
     made->operator_name = key->operator_name;
     made->device = key->device;
-    made->options_hash = hash_options(options);
     made->descriptor = (const unsigned char *)key->descriptor + own;
     made->size = trimmed_size(made->descriptor, size - own);
     made->hash = XXH3_64bits_withSeed(made->descriptor, made->size,
-                                      (uint64_t)(uintptr_t)key->device ^ made->options_hash);
+                                      (uint64_t)(uintptr_t)key->device ^ made->options.low64);
     return made->size <= KEY_BYTES;
 }
 
 static bool is_key_of(const kiln_cached_plan *entry, const cache_key *key)
 {
     return entry->size == key->size && entry->device == key->device &&
-           entry->options_hash == key->options_hash &&
+           entry->options.low64 == key->options.low64 &&
+           entry->options.high64 == key->options.high64 &&
            memcmp(entry->descriptor, key->descriptor, key->size) == 0 &&
            strcmp(entry->operator_name, key->operator_name) == 0;
+}
+
+/* In a child of fork another thread of the parent may have held the mutex. */
+static void check_process(kiln_plan_cache *cache)
+{
+    static pthread_mutex_t adoption = PTHREAD_MUTEX_INITIALIZER;
+    uint64_t generation = kiln_process_generation();
+    if (atomic_load_explicit(&cache->generation, memory_order_acquire) == generation)
+        return;
+    pthread_mutex_lock(&adoption);
+    if (atomic_load(&cache->generation) != generation) {
+        pthread_mutex_init(&cache->mutex, NULL);
+        pthread_cond_init(&cache->built, NULL);
+        cache->under_way = NULL;
+        atomic_store(&cache->generation, generation);
+    }
+    pthread_mutex_unlock(&adoption);
 }
 
 /* Takes a reference if the entry is in use. */
@@ -171,6 +200,7 @@ void kiln_plan_unpin(kiln_plan_cache *cache, kiln_cached_plan *entry)
         return;
     kiln_plan_release(entry->plan);
     entry->plan = NULL;
+    check_process(cache);
     pthread_mutex_lock(&cache->mutex);
     entry->next_free = cache->free;
     cache->free = entry;
@@ -236,7 +266,7 @@ static kiln_cached_plan *insert(kiln_plan_cache *cache, const cache_key *key, ki
     if (entry) {
         entry->plan = plan;
         entry->device = key->device;
-        entry->options_hash = key->options_hash;
+        entry->options = key->options;
         strcpy(entry->operator_name, key->operator_name);
         entry->size = key->size;
         memcpy(entry->descriptor, key->descriptor, key->size);
@@ -300,18 +330,6 @@ static kiln_status build(kiln_runtime *runtime, const kiln_plan_key *key, kiln_p
     kiln_status status = kiln_request_make(runtime, key->operator_name, key->descriptor,
                                            key->options ? key->options : &options, &request);
     return status == KILN_OK ? kiln_plan_build(&request, plan) : status;
-}
-
-/* In a child of fork another thread of the parent may have held the mutex. */
-static void check_process(kiln_plan_cache *cache)
-{
-    uint64_t generation = kiln_process_generation();
-    if (cache->generation == generation)
-        return;
-    pthread_mutex_init(&cache->mutex, NULL);
-    pthread_cond_init(&cache->built, NULL);
-    cache->under_way = NULL;
-    cache->generation = generation;
 }
 
 kiln_status kiln_plan_find(kiln_runtime *runtime, const kiln_plan_key *key, kiln_plan **plan,

@@ -96,7 +96,7 @@ void kiln_record_run(kiln_record *record, int64_t number)
     pthread_rwlock_unlock(&record->lock);
 }
 
-kiln_status kiln_record_close(kiln_record *record)
+kiln_status kiln_record_close(kiln_record *record, bool write)
 {
     if (!record)
         return KILN_OK;
@@ -111,7 +111,7 @@ kiln_status kiln_record_close(kiln_record *record)
     kiln_status status = KILN_OK;
     if (all.failed)
         status = kiln_fail_memory("the record of calls");
-    else if (all.size > 0 && !kiln_line_append(&all, record->path))
+    else if (write && all.size > 0 && !kiln_line_append(&all, record->path))
         status = kiln_fail(
             KILN_IO,
             "the record of calls cannot be written to %s: %s; set record.file to a file that can",

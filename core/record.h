@@ -11,7 +11,7 @@ kiln_status kiln_record_create(const char *path, kiln_record **record);
 
 /* Appends the lines to the file, in one write, and frees. A failure is returned after everything is
  * freed. */
-kiln_status kiln_record_close(kiln_record *record);
+kiln_status kiln_record_close(kiln_record *record, bool write);
 
 /* Remembers a plan; returns its number for kiln_record_run, -1 when not recording. */
 int64_t kiln_record_plan(kiln_record *record, const kiln_plan *plan);

@@ -97,6 +97,7 @@ static void decline(kiln_choice *choice, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     choice->answer.support = KILN_SUPPORT_NO;
+    choice->staged = false;
     vsnprintf(choice->reason, sizeof choice->reason, format, arguments);
     va_end(arguments);
 }
@@ -184,26 +185,26 @@ static void consider(const kiln_request *request, const char *name, kiln_choice 
     if (choice->answer.support != KILN_SUPPORT_NO || !kiln_device_is_host(request->device) ||
         !other)
         return;
-    if (!request->known && !table.outputs) {
+    ask(request, &table, choice, other);
+    choice->staged = choice->answer.support != KILN_SUPPORT_NO;
+    if (!choice->staged)
+        return;
+    if (!request->known && !table.outputs)
         decline(choice,
                 "the tensors are in host memory, and it does not say which of them it writes, so "
                 "they cannot be staged; place them on %s",
                 other->name);
-        return;
-    }
-    if (!request->staging) {
+    else if (!request->staging)
         decline(choice,
                 "the tensors are in host memory; place them on %s, or set staging.policy: allow",
                 other->name);
-        return;
-    }
-    ask(request, &table, choice, other);
-    choice->staged = choice->answer.support != KILN_SUPPORT_NO;
 }
 
-static int64_t backend_names(const kiln_request *request, const char **names)
+/* *ordered: the profile, or the caller, says in which order. */
+static int64_t backend_names(const kiln_request *request, const char **names, bool *ordered)
 {
     kiln_runtime *runtime = request->runtime;
+    *ordered = true;
     if (request->options.backend) {
         names[0] = request->options.backend;
         return 1;
@@ -214,6 +215,7 @@ static int64_t backend_names(const kiln_request *request, const char **names)
                                           KILN_MAX_CHOICES);
     if (count >= 0)
         return count < KILN_MAX_CHOICES ? count : KILN_MAX_CHOICES;
+    *ordered = false;
     count = 0;
     for (int64_t i = 0; i < runtime->open_count && count < KILN_MAX_CHOICES; i++)
         if (operator_table(runtime->open[i], request->operator_name))
@@ -224,13 +226,15 @@ static int64_t backend_names(const kiln_request *request, const char **names)
 int64_t kiln_route(const kiln_request *request, kiln_choice *choices)
 {
     const char *names[KILN_MAX_CHOICES];
-    int64_t count = backend_names(request, names);
+    bool ordered;
+    int64_t count = backend_names(request, names, &ordered);
     for (int64_t i = 0; i < count; i++) {
         consider(request, names[i], &choices[i]);
         choices[i].denied =
             kiln_profile_denied(request->runtime->profile, request->operator_name, names[i]);
         if (choices[i].denied)
             decline(&choices[i], "the profile denies it for %s", request->operator_name);
+        choices[i].preferred = ordered && !choices[i].denied;
     }
     return count;
 }
@@ -253,11 +257,12 @@ kiln_status kiln_explain(kiln_runtime *runtime, const char *operator_name,
             kiln_candidate *candidate = &candidates[i];
             memset(candidate, 0, sizeof *candidate);
             memcpy(candidate->backend, choice->backend, sizeof candidate->backend);
-            snprintf(candidate->device, sizeof candidate->device, "%.31s", choice->device->name);
+            snprintf(candidate->device, sizeof candidate->device, "%s", choice->device->name);
             memcpy(candidate->kernel, choice->answer.kernel, sizeof candidate->kernel);
             memcpy(candidate->reason, choice->reason, sizeof candidate->reason);
             candidate->support = choice->answer.support;
             candidate->flags = choice->answer.flags;
+            candidate->accumulator = choice->answer.accumulator;
             candidate->estimated_ns = choice->answer.estimated_ns;
             candidate->workspace_bytes = choice->answer.workspace_bytes;
             candidate->chosen = accepts && !chosen;

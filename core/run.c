@@ -44,6 +44,8 @@ static kiln_status hold_tensors(kiln_pending *pending, const kiln_args_head *arg
         status = kiln_pending_hold(pending, tensor->buffer);
         if (status == KILN_OK && tensor->scale)
             status = kiln_pending_hold(pending, tensor->scale->buffer);
+        if (status == KILN_OK && tensor->zero_point)
+            status = kiln_pending_hold(pending, tensor->zero_point->buffer);
     }
     return status;
 }
@@ -100,12 +102,12 @@ static size_t round_up(size_t size)
     return (size + 15) / 16 * 16;
 }
 
-/* Copies the argument struct, its tensors and their scale tensors into the pending slot. */
+/* Copies the argument struct, its tensors, their scales and zero points into the pending slot. */
 static kiln_status copy_arguments(kiln_pending *pending, kiln_plan *plan,
                                   const kiln_args_head *arguments, queued_run **result)
 {
     size_t head = round_up(sizeof(queued_run)), body = round_up(arguments->struct_size);
-    size_t bytes = head + body + 2 * arguments->tensor_count * sizeof(kiln_tensor);
+    size_t bytes = head + body + 3 * arguments->tensor_count * sizeof(kiln_tensor);
     if ((size_t)pending->copy_bytes < bytes) {
         void *larger = realloc(pending->copy, bytes);
         if (!larger)
@@ -118,12 +120,17 @@ static kiln_status copy_arguments(kiln_pending *pending, kiln_plan *plan,
     queued->arguments = (kiln_args_head *)((char *)pending->copy + head);
     memcpy(queued->arguments, arguments, arguments->struct_size);
     kiln_tensor *tensors = (kiln_tensor *)((char *)queued->arguments + body),
-                *scales = tensors + arguments->tensor_count;
+                *scales = tensors + arguments->tensor_count,
+                *zero_points = scales + arguments->tensor_count;
     for (uint32_t i = 0; i < arguments->tensor_count; i++) {
         tensors[i] = arguments->tensors[i];
         if (tensors[i].scale) {
             scales[i] = *tensors[i].scale;
             tensors[i].scale = &scales[i];
+        }
+        if (tensors[i].zero_point) {
+            zero_points[i] = *tensors[i].zero_point;
+            tensors[i].zero_point = &zero_points[i];
         }
     }
     queued->arguments->tensors = tensors;
@@ -157,9 +164,9 @@ static kiln_status queue_on_host(kiln_plan *plan, verb_fn verb, kiln_stream *str
 
 typedef struct staged_run {
     kiln_tensor tensors[KILN_MAX_TENSORS];
-    kiln_tensor scales[KILN_MAX_TENSORS];
+    kiln_tensor scales[KILN_MAX_TENSORS], zero_points[KILN_MAX_TENSORS];
     int64_t bytes[KILN_MAX_TENSORS];
-    kiln_buffer *buffers[2 * KILN_MAX_TENSORS];
+    kiln_buffer *buffers[3 * KILN_MAX_TENSORS];
     int64_t buffer_count;
 } staged_run;
 
@@ -213,13 +220,17 @@ static kiln_status stage_all(kiln_plan *plan, staged_run *run, const kiln_args_h
             continue;
         }
         status = stage_tensor(plan, run, host, inputs >> i & 1, &run->tensors[i], &run->bytes[i]);
+        int64_t bytes;
         if (status == KILN_OK && host->scale) {
-            int64_t bytes;
             status = stage_tensor(plan, run, host->scale, true, &run->scales[i], &bytes);
             run->tensors[i].scale = &run->scales[i];
-            run->tensors[i].scale_block[0] = host->scale_block[0];
-            run->tensors[i].scale_block[1] = host->scale_block[1];
         }
+        if (status == KILN_OK && host->zero_point) {
+            status = stage_tensor(plan, run, host->zero_point, true, &run->zero_points[i], &bytes);
+            run->tensors[i].zero_point = &run->zero_points[i];
+        }
+        run->tensors[i].scale_block[0] = host->scale_block[0];
+        run->tensors[i].scale_block[1] = host->scale_block[1];
     }
     return status;
 }
@@ -387,8 +398,11 @@ kiln_status kiln_plan_run_part(kiln_plan *plan, int64_t part, int64_t parts,
                          (long long)part, (long long)parts);
     bool empty = false;
     kiln_status status = check_run(plan, arguments, &empty);
-    return status != KILN_OK || empty ? status
-                                      : run_here(plan, plan->table.run, part, parts, arguments);
+    if (status != KILN_OK || empty)
+        return status;
+    if (part == 0 && plan->runs_recorded_as >= 0)
+        kiln_record_run(plan->runtime->record, plan->runs_recorded_as);
+    return run_here(plan, plan->table.run, part, parts, arguments);
 }
 
 kiln_status kiln_plan_schedule(kiln_plan *plan, kiln_stream *stream,
@@ -397,6 +411,9 @@ kiln_status kiln_plan_schedule(kiln_plan *plan, kiln_stream *stream,
     if (!plan->table.schedule)
         return kiln_fail(KILN_UNSUPPORTED, "%s of backend %s needs no schedule",
                          plan->operator_name, plan->instance->name);
+    if (plan->staged)
+        return kiln_fail(KILN_UNSUPPORTED, "a staged plan has no schedule; place the tensors on %s",
+                         plan->device->name);
     kiln_status status = check_arguments(plan, arguments);
     if (status == KILN_OK && plan->generation != kiln_process_generation())
         status = forked(plan);

@@ -147,7 +147,9 @@ void kiln_runtime_close(kiln_runtime *runtime)
     for (int64_t i = 0; i < runtime->device_count; i++)
         kiln_device_end_bridges(runtime->devices[i]);
     kiln_plan_cache_destroy(runtime->plans);
-    if (kiln_record_close(runtime->record) != KILN_OK)
+    /* A child of fork has the parent's counts, which the parent writes. */
+    bool ours = runtime->generation == kiln_process_generation();
+    if (kiln_record_close(runtime->record, ours) != KILN_OK)
         kiln_runtime_log(runtime, KILN_LOG_ERROR, "%s", kiln_last_error());
     for (int64_t i = runtime->device_count; i-- > 0;)
         kiln_device_destroy(runtime->devices[i]);

@@ -176,8 +176,9 @@ static int64_t copy_out(kiln_tuning *tuning, const char *operator_name, const vo
         find(tuning, operator_name, descriptor, size, fingerprint, backend);
     int64_t count = record ? record->count : -1;
     if (record) {
-        memcpy(parameters, record->parameters,
-               (size_t)(count < capacity ? count : capacity) * sizeof *parameters);
+        int64_t copied = count < capacity ? count : capacity;
+        if (copied > 0)
+            memcpy(parameters, record->parameters, (size_t)copied * sizeof *parameters);
         if (measured_ns)
             *measured_ns = record->measured_ns;
     }
@@ -201,8 +202,10 @@ static kiln_status make_record(const kiln_request *request, kiln_device *device,
                                const char *backend, const kiln_parameter *parameters, int64_t count,
                                int64_t measured_ns, tuning_record **result)
 {
-    if (count < 0 || count > KILN_TUNING_PARAMETERS || measured_ns < 0 || !backend ||
-        strlen(backend) >= 32)
+    if (device->runtime != request->runtime)
+        return kiln_fail(KILN_INVALID, "device %s belongs to another runtime", device->name);
+    if (count < 0 || count > KILN_TUNING_PARAMETERS || (count > 0 && !parameters) ||
+        measured_ns < 0 || !backend || strlen(backend) >= 32)
         return kiln_fail(KILN_INVALID,
                          "a tuning record takes 0 to %d parameters, a time that is not negative "
                          "and a backend's name",

@@ -154,8 +154,7 @@ static inline kiln_status check_matrix(uint32_t slot, const kiln_tensor *tensor,
         return wrong_shape(slot, tensor, rows, columns);
     if (kiln_tensor_device(home->runtime, tensor) != home || (!tensor->buffer && !tensor->data))
         return wrong_place(slot, tensor, home);
-    if (tensor->layout != KILN_LAYOUT_STRIDED || tensor->flags || tensor->reserved[0] ||
-        tensor->reserved[1])
+    if (tensor->layout != KILN_LAYOUT_STRIDED || tensor->flags || tensor->reserved)
         return kiln_fail(
             KILN_UNSUPPORTED,
             "gemm: %s has a layout, flags or reserved fields that the plan does not take",
@@ -186,9 +185,8 @@ static kiln_status check_vector(uint32_t slot, const kiln_tensor *tensor,
     if (kiln_tensor_device(home->runtime, tensor) != home || (!tensor->buffer && !tensor->data))
         return wrong_place(slot, tensor, home);
     int64_t bytes = end_of(tensor);
-    if (tensor->layout != KILN_LAYOUT_STRIDED || tensor->flags || tensor->reserved[0] ||
-        tensor->reserved[1] || (count > 1 && tensor->strides[0] != 1) || bytes < 0 ||
-        !is_inside(tensor, bytes))
+    if (tensor->layout != KILN_LAYOUT_STRIDED || tensor->flags || tensor->reserved ||
+        (count > 1 && tensor->strides[0] != 1) || bytes < 0 || !is_inside(tensor, bytes))
         return kiln_fail(KILN_INVALID,
                          "gemm: %s must be contiguous, with no flags, and inside of its buffer",
                          slot_names[slot]);
@@ -201,7 +199,8 @@ static kiln_status check_vector(uint32_t slot, const kiln_tensor *tensor,
 
 /* A packed operand's blob is its backend's to verify; here only what every blob has in common. */
 static kiln_status check_blob(uint32_t slot, const kiln_tensor *tensor, uint32_t type,
-                              kiln_device *home, extent *range)
+                              kiln_device *home, int64_t batch, int64_t rows, int64_t columns,
+                              extent *range)
 {
     if (tensor->type != type)
         return wrong_type(slot, tensor, type);
@@ -209,13 +208,27 @@ static kiln_status check_blob(uint32_t slot, const kiln_tensor *tensor, uint32_t
         return kiln_fail(KILN_INVALID,
                          "gemm: %s is not packed, but the plan takes it packed; see kiln_plan_pack",
                          slot_names[slot]);
+    if (tensor->rank != 2 && tensor->rank != 3)
+        return wrong_shape(slot, tensor, rows, columns);
+    uint32_t last = tensor->rank - 1;
+    if (tensor->shape[last] != columns || tensor->shape[last - 1] != rows ||
+        (tensor->rank == 3 && tensor->shape[0] != batch && tensor->shape[0] != 1))
+        return wrong_shape(slot, tensor, rows, columns);
     if (kiln_tensor_device(home->runtime, tensor) != home || (!tensor->buffer && !tensor->data))
         return wrong_place(slot, tensor, home);
-    if (tensor->byte_offset < 0 || (tensor->buffer && tensor->buffer->bytes - tensor->byte_offset <
-                                                          (int64_t)sizeof(kiln_pack_header)))
+    int64_t room = tensor->buffer ? tensor->buffer->bytes - tensor->byte_offset : INT64_MAX;
+    if (tensor->byte_offset < 0 || room < (int64_t)sizeof(kiln_pack_header))
         return kiln_fail(KILN_INVALID, "gemm: the packed %s has no room for its header",
                          slot_names[slot]);
-    *range = (extent){0};
+    kiln_pack_header header = {.bytes = 0};
+    if (kiln_device_addressable(home))
+        memcpy(&header, (const char *)(uintptr_t)start_of(tensor), sizeof header);
+    *range = (extent){.owner = tensor->buffer && !tensor->buffer->host ? tensor->buffer : NULL,
+                      .begin = start_of(tensor)};
+    /* Where the header cannot be read, or lies, the backend alone sees an overlap. */
+    if (header.bytes > 0 && header.bytes <= room && header.bytes < INT64_MAX / 2)
+        range->row = (uint64_t)header.bytes;
+    range->end = range->begin + range->row;
     return KILN_OK;
 }
 
@@ -363,10 +376,11 @@ static inline uint64_t not_plain(const kiln_tensor *tensor, const plain_expectat
         *begin +
         (uint64_t)rows *
             stride; /* with the gap behind the last row: an overlap is looked at closely anyway */
-    return (type_and_rank ^ expected->type_and_rank) | layout_and_flags | tensor->reserved[0] |
-           tensor->reserved[1] | (uint64_t)(uintptr_t)tensor->buffer |
-           (uint64_t)(tensor->shape[0] ^ rows) | (uint64_t)(tensor->shape[1] ^ columns) |
-           (uint64_t)(tensor->strides[1] ^ 1) | ((*begin | stride) & expected->misaligned) |
+    return (type_and_rank ^ expected->type_and_rank) | layout_and_flags | tensor->reserved |
+           (uint64_t)(uintptr_t)tensor->scale | (uint64_t)(uintptr_t)tensor->zero_point |
+           (uint64_t)(uintptr_t)tensor->buffer | (uint64_t)(tensor->shape[0] ^ rows) |
+           (uint64_t)(tensor->shape[1] ^ columns) | (uint64_t)(tensor->strides[1] ^ 1) |
+           ((*begin | stride) & expected->misaligned) |
            (((uint64_t)tensor->strides[0] - (uint64_t)columns) >> PLAIN_BITS) |
            (((uint64_t)tensor->byte_offset | (address - 1)) >> 62);
 }
@@ -427,12 +441,33 @@ static bool is_apart(const kiln_tensor *d, int64_t batch, int64_t m, int64_t n)
     return entry >= (m - 1) * row + n || (entry >= n && row >= (batch - 1) * entry + n);
 }
 
+/* Scales and zero points come with the operands whose descriptor says so, and with no others. */
+static kiln_status check_scales(const kiln_gemm_desc *desc, const kiln_tensor *tensors)
+{
+    const kiln_quantization *quantizations[] = {&desc->a_quantization, &desc->b_quantization, NULL,
+                                                &desc->d_quantization};
+    for (uint32_t slot = KILN_GEMM_A; slot <= KILN_GEMM_D; slot++) {
+        const kiln_quantization *said = quantizations[slot];
+        if (tensors[slot].type == KILN_TYPE_NONE)
+            continue;
+        if (!tensors[slot].scale == (said && said->scale_type) ||
+            !tensors[slot].zero_point == (said && said->zero_type))
+            return kiln_fail(KILN_INVALID,
+                             "gemm: %s %s scales or zero points, unlike the descriptor says",
+                             slot_names[slot],
+                             tensors[slot].scale || tensors[slot].zero_point ? "has" : "lacks");
+    }
+    return KILN_OK;
+}
+
 static __attribute__((noinline)) kiln_status check_closely(const kiln_gemm_desc *desc,
                                                            kiln_device *home,
                                                            const kiln_args_head *head, bool *empty)
 {
     const uint32_t flags = desc->head.flags;
     kiln_status status = check_factors(desc, head);
+    if (status == KILN_OK)
+        status = check_scales(desc, head->tensors);
     if (status != KILN_OK)
         return status;
     const kiln_tensor *a = &head->tensors[KILN_GEMM_A], *b = &head->tensors[KILN_GEMM_B],
@@ -465,12 +500,14 @@ static __attribute__((noinline)) kiln_status check_closely(const kiln_gemm_desc 
                          (long long)d->strides[0]);
     if (k > 0) {
         if (flags & KILN_GEMM_PACKED_A)
-            status = check_blob(KILN_GEMM_A, a, desc->a_type, home, &a_range);
+            status = check_blob(KILN_GEMM_A, a, desc->a_type, home, batch, transpose_a ? k : m,
+                                transpose_a ? m : k, &a_range);
         else
             status = check_matrix(KILN_GEMM_A, a, desc->a_type, desc->a_alignment, home, batch,
                                   transpose_a ? k : m, transpose_a ? m : k, false, &a_range);
         if (status == KILN_OK && (flags & KILN_GEMM_PACKED_B))
-            status = check_blob(KILN_GEMM_B, b, desc->b_type, home, &b_range);
+            status = check_blob(KILN_GEMM_B, b, desc->b_type, home, batch, transpose_b ? n : k,
+                                transpose_b ? k : n, &b_range);
         else if (status == KILN_OK)
             status = check_matrix(KILN_GEMM_B, b, desc->b_type, desc->b_alignment, home, batch,
                                   transpose_b ? n : k, transpose_b ? k : n, false, &b_range);

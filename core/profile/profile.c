@@ -317,14 +317,18 @@ int64_t kiln_profile_setting_count(const kiln_profile *profile)
 kiln_status kiln_profile_setting_at(const kiln_profile *profile, int64_t index,
                                     kiln_setting_info *info)
 {
+    uint64_t size = info->struct_size;
+    if (size < sizeof size)
+        return kiln_fail(KILN_INVALID, "kiln_setting_info.struct_size is %llu; set it to sizeof",
+                         (unsigned long long)size);
     if (index < 0 || index >= (int64_t)profile->count)
-        return kiln_fail(KILN_INVALID, "setting %lld was asked for; there are %zu, from 0",
+        return kiln_fail(KILN_NOT_FOUND, "setting %lld was asked for; there are %zu, from 0",
                          (long long)index, profile->count);
     const kiln_profile_value *value = &profile->values[index];
-    info->path = value->path;
-    info->value = value->flow;
-    info->origin = value->origin;
-    info->help = value->help;
+    const kiln_setting_info whole = {
+        .path = value->path, .value = value->flow, .origin = value->origin, .help = value->help};
+    memcpy(info, &whole, size < sizeof whole ? (size_t)size : sizeof whole);
+    info->struct_size = size;
     return KILN_OK;
 }
 

@@ -96,8 +96,8 @@ typedef enum kiln_operand_shape {
     KILN_OPERAND_MATRIX = 4  /* [M, N], with a leading batch where D has one */
 } kiln_operand_shape;
 
-/* Frozen. The operand of a batched GEMM is shared by the whole batch unless it has a leading batch
- * dimension. */
+/* Frozen. In a batched GEMM a vector is shared by the whole batch, and so is a matrix of rank 2;
+ * one of rank 3 has the batch before its rows. */
 typedef struct kiln_epilogue {
     uint32_t kind;
     uint32_t operand;   /* kiln_operand_shape */

@@ -450,11 +450,13 @@ enum {
 /* What one backend said of a descriptor, in the order in which routing asks. Frozen. */
 typedef struct kiln_candidate {
     char backend[32];
-    char device[32];
+    char device[64];
     char kernel[64];
     char reason[256]; /* why not, or a remark */
     int32_t support;
     uint32_t flags;
+    uint32_t accumulator; /* kiln_type */
+    uint32_t reserved;
     int64_t estimated_ns;
     int64_t workspace_bytes;
     uint32_t chosen; /* 1 for the one that kiln_plan_create would take */
@@ -484,7 +486,7 @@ KILN_API kiln_status kiln_plan_run_part(kiln_plan *plan, int64_t part, int64_t p
 /* Does the work that an operator needs once per step for many runs of a plan: attention, for one,
  * turns this step's lengths into the shares of its workers, and every layer's run reads them.
  * Operators that need it say so and name the slots; results are tensors that the caller owns.
- * Allocates and compiles nothing. Streams as for kiln_plan_run. */
+ * Allocates and compiles nothing. Streams as for kiln_plan_run; not for staged plans. */
 KILN_API kiln_status kiln_plan_schedule(kiln_plan *plan, kiln_stream *stream,
                                         const kiln_args_head *arguments);
 

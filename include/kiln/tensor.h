@@ -455,8 +455,9 @@ struct kiln_tensor {
     const kiln_tensor *scale;
     int64_t scale_block[2];
     uint32_t layout;
-    uint32_t flags;       /* none defined: 0 */
-    uint64_t reserved[2]; /* 0 */
+    uint32_t flags;                /* none defined: 0 */
+    const kiln_tensor *zero_point; /* of a quantised type, one per scale; likewise a pointer */
+    uint64_t reserved;             /* 0 */
 };
 
 /* A row-major tensor over host memory, contiguous but that rows of fewer than 8 bits an element

@@ -181,7 +181,7 @@ static void test_strides_and_places(void **state)
     CASE((a->data = NULL, a->byte_offset = 64), KILN_INVALID, "neither");
     CASE(a->layout = KILN_LAYOUT_PACKED, KILN_UNSUPPORTED, "layout");
     CASE(b->flags = 1, KILN_UNSUPPORTED, "flags");
-    CASE(d->reserved[1] = 1, KILN_UNSUPPORTED, "reserved");
+    CASE(d->reserved = 1, KILN_UNSUPPORTED, "reserved");
     /* A single row may have any row stride. */
     CASE((desc->m = a->shape[0] = c->shape[0] = d->shape[0] = 1, a->strides[0] = d->strides[0] = 0),
          KILN_OK, "");

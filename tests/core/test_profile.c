@@ -34,8 +34,8 @@ static void built_in_values(void **state)
     assert_string_equal(kiln_profile_text(profile, "nothing"), "");
     assert_null(kiln_profile_setting_get(profile, "nothing"));
     kiln_setting_info info = {.struct_size = sizeof info};
-    assert_int_equal(kiln_profile_setting_at(profile, -1, &info), KILN_INVALID);
-    assert_int_equal(kiln_profile_setting_at(profile, 1000, &info), KILN_INVALID);
+    assert_int_equal(kiln_profile_setting_at(profile, -1, &info), KILN_NOT_FOUND);
+    assert_int_equal(kiln_profile_setting_at(profile, 1000, &info), KILN_NOT_FOUND);
     kiln_profile_free(profile);
     kiln_profile_free(NULL);
 }

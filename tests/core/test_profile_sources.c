@@ -234,7 +234,8 @@ static void shipped_profiles(void **state)
     profile = load(&options, &sources);
     assert_string_equal(kiln_profile_text(profile, "name"), "cpu");
     assert_backends(profile, "kiln.gemm/1", KILN_F32, "cpu ref");
-    assert_int_equal(kiln_profile_list_count(profile, "match"), 3);
+    /* Not by itself, as long as its plugin does not exist. */
+    assert_int_equal(kiln_profile_list_count(profile, "match"), 0);
     kiln_profile_free(profile);
 
     options.profile = "npu-davinci";

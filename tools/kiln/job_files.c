@@ -108,8 +108,8 @@ static bool take_rows(job_tensor *tensor, const kiln_tensor *indices, kiln_yaml_
     tensor->shape[0] = count;
     char shape[160];
     return job_tensor_is_countable(tensor) ||
-           job_fail(error, tensor->node, "rows: '%s' would be %s, which is too large",
-                    tensor->name, job_shape_text(tensor, shape));
+           job_fail(error, tensor->node, "rows: '%s' would be %s, which is too large", tensor->name,
+                    job_shape_text(tensor, shape));
 }
 
 static bool read_rows(kiln_job *job, job_tensor *tensor, kiln_yaml_error *error)

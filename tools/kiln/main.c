@@ -69,8 +69,8 @@ static int dispatch(int argc, char **argv)
     return unknown_command(word);
 }
 
-/* Descriptors 0 to 2 that came closed would be given to the next files that are opened, and messages
- * would go into those. Opened the wrong way round, they still fail as closed ones do. */
+/* Descriptors 0 to 2 that came closed would be given to the next files that are opened, and
+ * messages would go into those. Opened the wrong way round, they still fail as closed ones do. */
 static void occupy_descriptors(void)
 {
     for (int descriptor = 0; descriptor <= 2; descriptor++)

@@ -459,13 +459,7 @@ static void test_corrupt_blobs(void **state)
     run(plan, &p);
 
     p.tensors[KILN_GEMM_B].shape[0] = 32;
-    expect_refused(plan, &p, "not 1 x 32 x 33");
-    bad = good; /* now the blob itself is that of a smaller operand */
-    bad.shape[1] = 32;
-    bad.bytes -= 64 * (int64_t)sizeof(uint16_t);
-    memcpy(blob, &bad, sizeof bad);
-    expect_refused(plan, &p, "K = 32");
-    memcpy(blob, &good, sizeof good);
+    expect_refused(plan, &p, "[33, 33]");
     p.tensors[KILN_GEMM_B].rank = 0;
     expect_refused(plan, &p, "rank 0");
     p.tensors[KILN_GEMM_B] = packed;
