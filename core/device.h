@@ -119,6 +119,7 @@ kiln_status kiln_tensor_extent(const kiln_tensor *tensor, const char *what, int6
 
 /* The table of the host device, core/host_device.c. */
 extern const kiln_device_table kiln_host_device_table;
+kiln_status kiln_host_info(void *instance, int64_t index, kiln_device_info *info);
 
 /* Waits until no wait of another device for one of this one's events is under way. */
 void kiln_device_end_bridges(kiln_device *device);

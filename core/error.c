@@ -4,8 +4,9 @@
 
 #include <stdio.h>
 
+_Thread_local kiln_visit kiln_thread;
+
 static _Thread_local char sentence[1024];
-static _Thread_local char activity[512];
 
 kiln_status kiln_fail_v(kiln_status status, const char *format, va_list arguments)
 {
@@ -13,6 +14,7 @@ kiln_status kiln_fail_v(kiln_status status, const char *format, va_list argument
     char text[sizeof sentence];
     vsnprintf(text, sizeof text, format, arguments);
     memcpy(sentence, text, strlen(text) + 1);
+    kiln_thread.failures++;
     return status;
 }
 
@@ -36,26 +38,34 @@ const char *kiln_last_error(void)
     return sentence;
 }
 
-void kiln_forget_error(void)
+kiln_status kiln_visit_failed(const kiln_visit *before, kiln_status status)
 {
-    sentence[0] = '\0';
+    if (status > 0)
+        return kiln_fail(KILN_PLUGIN, "%s %s: it returned %d, which is no status",
+                         kiln_thread.place->verb, kiln_thread.place->path, (int)status);
+    if (kiln_thread.failures == before->failures)
+        kiln_fail(status, "%s %s: %s; it gave no reason", kiln_thread.place->verb,
+                  kiln_thread.place->path, kiln_status_text(status));
+    return status;
 }
 
-const char *kiln_reason(kiln_status status)
+/* Copies without the C library, since it may be called from a signal handler. */
+static char *append(char *end, const char *limit, const char *text)
 {
-    return *sentence ? sentence : kiln_status_text(status);
-}
-
-void kiln_set_activity(const char *verb, const char *path)
-{
-    if (*verb)
-        snprintf(activity, sizeof activity, "%s %s", verb, path);
-    else
-        activity[0] = '\0';
+    while (*text && end < limit)
+        *end++ = *text++;
+    *end = '\0';
+    return end;
 }
 
 const char *kiln_activity(void)
 {
+    static _Thread_local char activity[512];
+    const char *limit = activity + sizeof activity - 1;
+    if (!kiln_thread.place)
+        return "";
+    char *end = append(activity, limit, kiln_thread.place->verb);
+    append(append(end, limit, " "), limit, kiln_thread.place->path);
     return activity;
 }
 

@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 #include "core/copy.h"
 #include "core/device.h"
@@ -12,17 +10,23 @@
 
 enum { QUEUE_SLOTS = 256, SENTENCE = 512 };
 
-/* An event counts its records; a wait remembers the count that it waits for. Commands in queues
- * hold references. */
-typedef struct host_event {
+/* One completion: of one record of an event, or of a gate. Events, and commands in queues, hold
+ * references, so that a wait is for the record that it saw, whatever is recorded later. */
+typedef struct host_mark {
     _Atomic int64_t references;
     _Atomic uint64_t generation; /* process in which it was last used */
     bool gate;                   /* the caller's to complete, in a child of fork too */
     pthread_mutex_t mutex;
     pthread_cond_t reached;
-    uint64_t recorded, completed;
+    bool done;
     kiln_status status;
     char sentence[SENTENCE];
+} host_mark;
+
+typedef struct host_event {
+    pthread_mutex_t mutex;
+    _Atomic uint64_t generation;
+    host_mark *current; /* of the newest record; NULL before the first */
 } host_event;
 
 typedef struct host_command {
@@ -34,10 +38,7 @@ typedef struct host_command {
             kiln_stream_fn function;
             void *argument;
         } call;
-        struct {
-            host_event *event;
-            uint64_t ticket;
-        } event;
+        host_mark *mark;
     } of;
 } host_command;
 
@@ -58,65 +59,126 @@ typedef struct host_stream {
 static pthread_mutex_t adoption = PTHREAD_MUTEX_INITIALIZER;
 static const char *const left_behind = "what was queued before the fork is the parent's work";
 
-/* The parent's threads may have held the lock, and will not complete the event here. */
-static void event_adopt(host_event *event, uint64_t generation)
+/* The parent's threads may have held the lock, and will not complete the mark here. */
+static void mark_adopt(host_mark *mark, uint64_t generation)
 {
     pthread_mutex_lock(&adoption);
-    if (atomic_load(&event->generation) != generation) {
-        pthread_mutex_init(&event->mutex, NULL);
-        pthread_cond_init(&event->reached, NULL);
-        if (!event->gate && event->completed < event->recorded) {
-            event->completed = event->recorded;
-            event->status = KILN_FORKED;
-            snprintf(event->sentence, sizeof event->sentence, "%s", left_behind);
+    if (atomic_load(&mark->generation) != generation) {
+        pthread_mutex_init(&mark->mutex, NULL);
+        pthread_cond_init(&mark->reached, NULL);
+        if (!mark->gate && !mark->done) {
+            mark->done = true;
+            mark->status = KILN_FORKED;
+            snprintf(mark->sentence, sizeof mark->sentence, "%s", left_behind);
         }
-        atomic_store(&event->generation, generation);
+        atomic_store(&mark->generation, generation);
     }
     pthread_mutex_unlock(&adoption);
+}
+
+static void mark_lock(host_mark *mark)
+{
+    uint64_t generation = kiln_process_generation();
+    if (atomic_load_explicit(&mark->generation, memory_order_acquire) != generation)
+        mark_adopt(mark, generation);
+    pthread_mutex_lock(&mark->mutex);
 }
 
 static void event_lock(host_event *event)
 {
     uint64_t generation = kiln_process_generation();
-    if (atomic_load_explicit(&event->generation, memory_order_acquire) != generation)
-        event_adopt(event, generation);
+    if (atomic_load_explicit(&event->generation, memory_order_acquire) != generation) {
+        pthread_mutex_lock(&adoption);
+        if (atomic_load(&event->generation) != generation)
+            pthread_mutex_init(&event->mutex, NULL);
+        atomic_store(&event->generation, generation);
+        pthread_mutex_unlock(&adoption);
+    }
     pthread_mutex_lock(&event->mutex);
 }
 
-/* ---- Events ---- */
+/* ---- Marks ---- */
 
-static void event_unreference(host_event *event)
+static host_mark *mark_new(bool gate)
 {
-    if (atomic_fetch_sub(&event->references, 1) != 1)
+    host_mark *mark = calloc(1, sizeof *mark);
+    if (!mark)
+        return NULL;
+    atomic_store(&mark->references, 1);
+    atomic_store(&mark->generation, kiln_process_generation());
+    mark->gate = gate;
+    pthread_mutex_init(&mark->mutex, NULL);
+    pthread_cond_init(&mark->reached, NULL);
+    return mark;
+}
+
+static void mark_release(host_mark *mark)
+{
+    if (!mark || atomic_fetch_sub(&mark->references, 1) != 1)
         return;
-    pthread_mutex_destroy(&event->mutex);
-    pthread_cond_destroy(&event->reached);
-    free(event);
+    pthread_mutex_destroy(&mark->mutex);
+    pthread_cond_destroy(&mark->reached);
+    free(mark);
 }
 
-static void event_complete(host_event *event, uint64_t ticket, kiln_status status,
-                           const char *sentence)
+/* False when it was complete already. */
+static bool mark_complete(host_mark *mark, kiln_status status, const char *sentence)
 {
-    event_lock(event);
-    if (ticket > event->completed) {
-        event->completed = ticket;
-        event->status = status;
-        snprintf(event->sentence, sizeof event->sentence, "%s", sentence);
+    mark_lock(mark);
+    bool first = !mark->done;
+    if (first) {
+        mark->done = true;
+        mark->status = status;
+        snprintf(mark->sentence, sizeof mark->sentence, "%s", sentence);
+        pthread_cond_broadcast(&mark->reached);
     }
-    pthread_cond_broadcast(&event->reached);
-    pthread_mutex_unlock(&event->mutex);
+    pthread_mutex_unlock(&mark->mutex);
+    return first;
 }
 
-static kiln_status event_await(host_event *event, uint64_t ticket)
+/* Its status once it is complete, NOT_READY when it is not and `wait` is false. */
+static kiln_status mark_status(host_mark *mark, bool wait)
+{
+    mark_lock(mark);
+    while (wait && !mark->done)
+        pthread_cond_wait(&mark->reached, &mark->mutex);
+    kiln_status status = mark->done ? mark->status : KILN_NOT_READY;
+    if (mark->done && status != KILN_OK)
+        kiln_fail(status, "%s", mark->sentence);
+    pthread_mutex_unlock(&mark->mutex);
+    return status;
+}
+
+/* The newest mark of an event, with a reference for the caller; NULL before the first record. */
+static host_mark *event_mark(host_event *event)
 {
     event_lock(event);
-    while (event->completed < ticket)
-        pthread_cond_wait(&event->reached, &event->mutex);
-    kiln_status status = event->status;
-    if (status != KILN_OK)
-        kiln_fail(status, "%s", event->sentence);
+    host_mark *mark = event->current;
+    if (mark)
+        atomic_fetch_add(&mark->references, 1);
     pthread_mutex_unlock(&event->mutex);
-    return status;
+    return mark;
+}
+
+/* A mark for a new record, with a reference for the caller: the former one again if nobody else
+ * looks at it any more. */
+static host_mark *event_new_mark(host_event *event)
+{
+    event_lock(event);
+    host_mark *mark = event->current;
+    if (mark && atomic_load(&mark->references) == 1 && mark_status(mark, false) != KILN_NOT_READY) {
+        mark->done = false;
+    } else {
+        mark = mark_new(false);
+        if (mark) {
+            mark_release(event->current);
+            event->current = mark;
+        }
+    }
+    if (mark)
+        atomic_fetch_add(&mark->references, 1);
+    pthread_mutex_unlock(&event->mutex);
+    return mark;
 }
 
 /* ---- Streams ---- */
@@ -154,13 +216,13 @@ static void execute(host_stream *stream, const host_command *command)
         status = command->of.call.function(command->of.call.argument, fault);
         break;
     case COMMAND_RECORD:
-        event_complete(command->of.event.event, command->of.event.ticket, fault, stream->sentence);
-        event_unreference(command->of.event.event);
+        mark_complete(command->of.mark, fault, stream->sentence);
+        mark_release(command->of.mark);
         break;
     case COMMAND_WAIT:
         if (fault == KILN_OK)
-            status = event_await(command->of.event.event, command->of.event.ticket);
-        event_unreference(command->of.event.event);
+            status = mark_status(command->of.mark, true);
+        mark_release(command->of.mark);
         break;
     }
     if (status < 0)
@@ -238,35 +300,6 @@ static kiln_status host_count(void *instance, int64_t *count)
 {
     (void)instance;
     *count = 1;
-    return KILN_OK;
-}
-
-static void add_cache(kiln_device_info *info, const char *name, int size_name, int line_name)
-{
-    long size = sysconf(size_name), line = sysconf(line_name);
-    if (size <= 0 || info->memory_count == KILN_MAX_MEMORIES)
-        return;
-    kiln_memory_info *memory = &info->memories[info->memory_count++];
-    snprintf(memory->name, sizeof memory->name, "%s", name);
-    memory->bytes = size;
-    memory->instances = 1;
-    memory->line = line > 0 ? line : 0;
-}
-
-static kiln_status host_info(void *instance, int64_t index, kiln_device_info *info)
-{
-    (void)instance, (void)index;
-    struct utsname system;
-    uname(&system);
-    snprintf(info->name, sizeof info->name, "host (%.40s)", system.machine);
-    snprintf(info->fingerprint, sizeof info->fingerprint, "host %.60s", system.machine);
-    info->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    info->compute_units = sysconf(_SC_NPROCESSORS_ONLN);
-    info->spaces = 1u << KILN_SPACE_DEVICE | 1u << KILN_SPACE_HOST;
-    info->flags = KILN_DEVICE_HOST_ADDRESSABLE | KILN_DEVICE_FORK_SAFE;
-    add_cache(info, "L1d", _SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL1_DCACHE_LINESIZE);
-    add_cache(info, "L2", _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL2_CACHE_LINESIZE);
-    add_cache(info, "L3", _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL3_CACHE_LINESIZE);
     return KILN_OK;
 }
 
@@ -378,113 +411,115 @@ static kiln_status host_event_create(void *device, void **result)
     host_event *event = calloc(1, sizeof *event);
     if (!event)
         return kiln_fail_memory("a host event");
-    atomic_store(&event->references, 1);
     atomic_store(&event->generation, kiln_process_generation());
     pthread_mutex_init(&event->mutex, NULL);
-    pthread_cond_init(&event->reached, NULL);
     *result = event;
     return KILN_OK;
 }
 
-static void host_event_destroy(void *device, void *event)
-{
-    (void)device;
-    event_unreference(event);
-}
-
-/* Queues a command on an event; the command holds a reference. */
-static kiln_status push_event(host_stream *stream, int kind, host_event *event, uint64_t ticket)
-{
-    host_command command = {.kind = kind};
-    command.of.event.event = event;
-    command.of.event.ticket = ticket;
-    atomic_fetch_add(&event->references, 1);
-    kiln_status status = push(stream, &command);
-    if (status != KILN_OK)
-        event_unreference(event);
-    return status;
-}
-
-static kiln_status host_event_record(void *device, void *object, void *stream)
+static void host_event_destroy(void *device, void *object)
 {
     (void)device;
     host_event *event = object;
-    event_lock(event);
-    uint64_t ticket = ++event->recorded;
-    pthread_mutex_unlock(&event->mutex);
-    kiln_status status = push_event(stream, COMMAND_RECORD, event, ticket);
-    if (status != KILN_OK) /* nobody else will */
-        event_complete(event, ticket, status, kiln_last_error());
-    return status;
+    mark_release(event->current);
+    pthread_mutex_destroy(&event->mutex);
+    free(event);
 }
 
-static uint64_t current_ticket(host_event *event)
+/* Queues a command on a mark, whose reference becomes the command's. */
+static kiln_status push_mark(host_stream *stream, int kind, host_mark *mark)
 {
-    event_lock(event);
-    uint64_t ticket = event->recorded;
-    pthread_mutex_unlock(&event->mutex);
-    return ticket;
+    host_command command = {.kind = kind, .of.mark = mark};
+    return push(stream, &command);
 }
 
-static kiln_status host_event_query(void *device, void *object)
+static kiln_status host_event_record(void *device, void *event, void *stream)
 {
     (void)device;
-    host_event *event = object;
-    event_lock(event);
-    kiln_status status = event->completed < event->recorded ? KILN_NOT_READY : event->status;
-    if (status != KILN_OK && status != KILN_NOT_READY)
-        kiln_fail(status, "%s", event->sentence);
-    pthread_mutex_unlock(&event->mutex);
+    host_mark *mark = event_new_mark(event);
+    if (!mark)
+        return kiln_fail_memory("a record of an event");
+    kiln_status status = push_mark(stream, COMMAND_RECORD, mark);
+    if (status != KILN_OK) { /* nobody else will */
+        mark_complete(mark, status, kiln_last_error());
+        mark_release(mark);
+    }
     return status;
+}
+
+static kiln_status event_status(host_event *event, bool wait)
+{
+    host_mark *mark = event_mark(event);
+    kiln_status status = mark ? mark_status(mark, wait) : KILN_OK;
+    mark_release(mark);
+    return status;
+}
+
+static kiln_status host_event_query(void *device, void *event)
+{
+    (void)device;
+    return event_status(event, false);
 }
 
 static kiln_status host_event_wait(void *device, void *event)
 {
     (void)device;
-    return event_await(event, current_ticket(event));
+    return event_status(event, true);
 }
 
 static kiln_status host_stream_wait_event(void *device, void *stream, void *event)
 {
     (void)device;
-    return push_event(stream, COMMAND_WAIT, event, current_ticket(event));
+    host_mark *mark = event_mark(event);
+    if (!mark)
+        return KILN_OK;
+    kiln_status status = push_mark(stream, COMMAND_WAIT, mark);
+    if (status != KILN_OK)
+        mark_release(mark);
+    return status;
 }
 
 static kiln_status host_gate_create(void *device, void **result)
 {
+    host_mark *mark = mark_new(true);
+    if (!mark)
+        return kiln_fail_memory("a gate");
     kiln_status status = host_event_create(device, result);
-    if (status != KILN_OK)
-        return status;
-    host_event *event = *result;
-    event->gate = true;
-    event->recorded = 1;
-    return KILN_OK;
+    if (status == KILN_OK)
+        ((host_event *)*result)->current = mark;
+    else
+        mark_release(mark);
+    return status;
 }
 
 static kiln_status host_gate_complete(void *device, void *event, kiln_status status,
                                       const char *sentence)
 {
     (void)device;
-    event_complete(event, current_ticket(event), status,
-                   sentence ? sentence : kiln_status_text(status));
-    return KILN_OK;
+    host_mark *mark = event_mark(event);
+    bool first = mark_complete(mark, status, sentence ? sentence : kiln_status_text(status));
+    mark_release(mark);
+    return first ? KILN_OK : kiln_fail(KILN_INVALID, "the gate was completed already");
 }
 
-static kiln_status host_gate_reset(void *device, void *object)
+static kiln_status host_gate_reset(void *device, void *event)
 {
     (void)device;
-    host_event *event = object;
-    event_lock(event);
-    event->recorded = event->completed + 1;
-    event->status = KILN_OK;
-    pthread_mutex_unlock(&event->mutex);
-    return KILN_OK;
+    host_mark *mark = event_mark(event);
+    mark_lock(mark);
+    bool done = mark->done;
+    mark->done = false;
+    pthread_mutex_unlock(&mark->mutex);
+    mark_release(mark);
+    return done ? KILN_OK
+                : kiln_fail(KILN_INVALID, "the gate is reset before it was completed; complete it "
+                                          "first");
 }
 
 const kiln_device_table kiln_host_device_table = {
     .struct_size = sizeof(kiln_device_table),
     .count = host_count,
-    .info = host_info,
+    .info = kiln_host_info,
     .open = host_open,
     .close = host_close,
     .alloc = host_alloc,

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static void append(kiln_line *line, const char *bytes, size_t size)
@@ -68,16 +69,29 @@ void kiln_line_integer(kiln_line *line, int64_t value)
     kiln_line_text(line, digits);
 }
 
+/* Whether a file ends in the middle of a line, because a process was killed while it wrote. */
+static bool ends_within_line(int file)
+{
+    char last;
+    off_t size = lseek(file, 0, SEEK_END);
+    return size > 0 && pread(file, &last, 1, size - 1) == 1 && last != '\n';
+}
+
 bool kiln_line_append(const kiln_line *line, const char *path)
 {
-    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    enum { FLAGS = O_CREAT | O_APPEND | O_CLOEXEC };
+    int file = open(path, O_RDWR | FLAGS, 0644);
+    if (file < 0)
+        file = open(path, O_WRONLY | FLAGS, 0644);
     if (file < 0)
         return false;
+    bool cut = ends_within_line(file);
+    struct iovec parts[2] = {{"\n", cut}, {line->text, line->size}};
     ssize_t written;
     do
-        written = write(file, line->text, line->size);
+        written = writev(file, parts, 2);
     while (written < 0 && errno == EINTR);
-    bool whole = written == (ssize_t)line->size;
+    bool whole = written == (ssize_t)(cut + line->size);
     int error = written < 0 ? errno : whole ? 0 : ENOSPC;
     if (close(file) != 0 && whole) {
         whole = false;

@@ -19,8 +19,9 @@ void kiln_line_string(kiln_line *line, const char *text);            /* quoted a
 void kiln_line_hex(kiln_line *line, const void *bytes, size_t size); /* quoted hexadecimal */
 void kiln_line_integer(kiln_line *line, int64_t value);
 
-/* Appends the line to a file in one write, so that lines of several processes do not mix; false,
- * with errno, when it could not be written. */
+/* Appends the line to a file in one write, so that lines of several processes do not mix, and on a
+ * line of its own even if the last one was cut short; false, with errno, when it could not be
+ * written. */
 bool kiln_line_append(const kiln_line *line, const char *path);
 
 #endif

@@ -62,22 +62,24 @@ static kiln_status add_found(kiln_runtime *runtime, const char *name, const char
     return status;
 }
 
-/* A file or folder that others may write could be anybody's code. */
-static bool is_safe(kiln_runtime *runtime, const char *path)
+/* A file or folder that others may write could be anybody's code. `kind` is S_IFREG or S_IFDIR. */
+static bool is_safe(kiln_runtime *runtime, const char *path, mode_t kind)
 {
     struct stat status;
-    if (stat(path, &status) != 0) {
-        kiln_fail(KILN_IO, "%s cannot be examined: %s", path, strerror(errno));
-        return false;
-    }
-    if ((status.st_mode & S_IWOTH) || (status.st_uid != 0 && status.st_uid != geteuid())) {
+    const char *problem = NULL;
+    if (stat(path, &status) != 0)
+        problem = strerror(errno);
+    else if ((status.st_mode & S_IFMT) != kind)
+        problem = kind == S_IFREG ? "not a regular file" : "not a folder";
+    else if (status.st_mode & S_IWOTH)
+        problem = "may be written by everybody";
+    else if (status.st_uid != 0 && status.st_uid != geteuid())
+        problem = "belongs to another user";
+    if (problem) {
         kiln_fail(KILN_PERMISSION,
-                  "%s %s; plugins are taken only from files and folders that root or you own and "
-                  "nobody else may "
-                  "write",
-                  path,
-                  status.st_mode & S_IWOTH ? "may be written by everybody"
-                                           : "belongs to another user");
+                  "%s: %s; plugins are taken only from files and folders that root or you own and "
+                  "nobody else may write",
+                  path, problem);
         return false;
     }
     if (status.st_mode & S_IWGRP)
@@ -117,7 +119,8 @@ static kiln_status list_folder(DIR *directory, char ***files, size_t *count)
             return kiln_fail_memory("the list of plugin files");
         ++*count;
     }
-    qsort(*files, *count, sizeof **files, by_name);
+    if (*count > 0)
+        qsort(*files, *count, sizeof **files, by_name);
     return KILN_OK;
 }
 
@@ -133,7 +136,7 @@ static kiln_status search_folder(kiln_runtime *runtime, const char *folder)
     char **files = NULL, name[32], path[4096];
     size_t count = 0;
     kiln_status status = list_folder(directory, &files, &count);
-    bool safe = count == 0 || is_safe(runtime, absolute);
+    bool safe = count == 0 || is_safe(runtime, absolute, S_IFDIR);
     if (!safe)
         kiln_runtime_log(runtime, KILN_LOG_WARNING, "%s", kiln_last_error());
     for (size_t i = 0; i < count; i++) {
@@ -174,7 +177,7 @@ static kiln_status get_entry(kiln_runtime *runtime, const kiln_instance *instanc
                 return KILN_OK;
         return kiln_fail(KILN_NOT_FOUND, "plugin %s is registered no more", instance->name);
     }
-    if (!is_safe(runtime, instance->path))
+    if (!is_safe(runtime, instance->path, S_IFREG))
         return KILN_PERMISSION;
     return kiln_module_entry(instance->path, entry);
 }
@@ -216,9 +219,11 @@ static kiln_status join_interfaces(kiln_instance *instance)
 static kiln_status describe(kiln_runtime *runtime, kiln_instance *instance)
 {
     kiln_plugin_entry_fn entry;
-    kiln_set_activity("loading plugin", instance->path);
+    kiln_place place = {"loading plugin", instance->path};
+    kiln_visit before = kiln_enter(&place);
     kiln_status status = get_entry(runtime, instance, &entry);
     const kiln_plugin *offered = status == KILN_OK ? entry(KILN_PLUGIN_ABI_MINOR) : NULL;
+    kiln_leave(&before);
     if (status != KILN_OK)
         return status;
     if (!offered)
@@ -235,9 +240,10 @@ static void close_instance(kiln_instance *instance)
 {
     if (!instance->open)
         return;
-    kiln_set_activity("closing plugin", instance->path);
+    kiln_place place = {"closing plugin", instance->path};
+    kiln_visit before = kiln_enter(&place);
     instance->plugin.close(instance->instance);
-    kiln_set_activity("", "");
+    kiln_leave(&before);
     instance->open = false;
 }
 
@@ -256,14 +262,17 @@ static kiln_status start(kiln_runtime *runtime, kiln_instance *instance)
 {
     int64_t devices = runtime->device_count;
     kiln_host_table_fill(&instance->host, runtime);
-    kiln_set_activity("opening plugin", instance->path);
-    kiln_forget_error();
+    kiln_place place = {"opening plugin", instance->path};
+    kiln_visit before = kiln_enter(&place);
     kiln_status status =
         instance->plugin.open(&instance->host, instance->options, &instance->instance);
+    status = kiln_leave_with(&before, status);
     if (status != KILN_OK)
         return status;
     instance->open = true;
-    status = kiln_device_create_all(runtime, instance);
+    place = (kiln_place){"asking for the devices of plugin", instance->path};
+    before = kiln_enter(&place);
+    status = kiln_leave_with(&before, kiln_device_create_all(runtime, instance));
     if (status == KILN_OK)
         status = remember_open(runtime, instance);
     if (status == KILN_OK) {
@@ -277,10 +286,10 @@ static kiln_status start(kiln_runtime *runtime, kiln_instance *instance)
     return status;
 }
 
-static kiln_status set_failed(kiln_runtime *runtime, kiln_instance *instance, kiln_status status)
+static kiln_status set_failed(kiln_runtime *runtime, kiln_instance *instance)
 {
     instance->state = "failed";
-    snprintf(instance->reason, sizeof instance->reason, "%.511s", kiln_reason(status));
+    snprintf(instance->reason, sizeof instance->reason, "%.511s", kiln_last_error());
     kiln_runtime_log(runtime, KILN_LOG_WARNING, "plugin %s: %s", instance->name, instance->reason);
     return KILN_OK;
 }
@@ -293,23 +302,26 @@ static kiln_status open_instance(kiln_runtime *runtime, kiln_instance *instance)
         return KILN_OK;
     kiln_status status = describe(runtime, instance);
     if (status != KILN_OK)
-        return set_failed(runtime, instance, status);
+        return set_failed(runtime, instance);
     instance->options = calloc(instance->plugin.option_count + 1, sizeof *instance->options);
     if (!instance->options)
         return kiln_fail_memory("a plugin's options");
     status = kiln_profile_plugin_options(runtime->profile, &instance->plugin, instance->options);
     if (status == KILN_PLUGIN)
-        return set_failed(runtime, instance, status);
+        return set_failed(runtime, instance);
     if (status != KILN_OK)
         return status;
-    kiln_set_activity("probing plugin", instance->path);
-    if (instance->plugin.probe() <= 0) {
+    kiln_place place = {"probing plugin", instance->path};
+    kiln_visit before = kiln_enter(&place);
+    int64_t found = instance->plugin.probe();
+    kiln_leave(&before);
+    if (found <= 0) {
         instance->state = "no hardware";
         snprintf(instance->reason, sizeof instance->reason, "its probe found no device");
         return KILN_OK;
     }
     status = start(runtime, instance);
-    return status == KILN_OK ? KILN_OK : set_failed(runtime, instance, status);
+    return status == KILN_OK ? KILN_OK : set_failed(runtime, instance);
 }
 
 static kiln_status open_named(kiln_runtime *runtime, const char *name)
@@ -337,7 +349,6 @@ kiln_status kiln_loader_open_all(kiln_runtime *runtime)
         for (int64_t k = 0; status == KILN_OK && k < runtime->instance_count; k++)
             status = open_instance(runtime, runtime->instances[k]);
     }
-    kiln_set_activity("", "");
     kiln_loader_unlock();
     return status;
 }

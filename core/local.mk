@@ -11,6 +11,7 @@ core_libcore_la_SOURCES = \
 	core/fork.c \
 	core/fork.h \
 	core/host_device.c \
+	core/host_info.c \
 	core/host_table.c \
 	core/json.c \
 	core/json.h \

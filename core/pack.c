@@ -6,11 +6,21 @@ kiln_status kiln_plan_pack_size(kiln_plan *plan, uint32_t operand, int64_t *byte
 {
     if (!plan->table.pack_size)
         return kiln_fail(KILN_UNSUPPORTED, "backend %s packs no operands", plan->instance->name);
-    return plan->table.pack_size(plan->native, operand, bytes);
+    kiln_place place = {"packing with plugin", plan->instance->path};
+    kiln_visit before = kiln_enter(&place);
+    return kiln_leave_with(&before, plan->table.pack_size(plan->native, operand, bytes));
 }
 
 typedef kiln_status (*pack_fn)(void *plan, const kiln_run_context *context, uint32_t operand,
                                const kiln_tensor *from, const kiln_tensor *to);
+
+static kiln_status call_pack(kiln_plan *plan, pack_fn function, const kiln_run_context *context,
+                             uint32_t operand, const kiln_tensor *from, const kiln_tensor *to)
+{
+    kiln_place place = {"packing with plugin", plan->instance->path};
+    kiln_visit before = kiln_enter(&place);
+    return kiln_leave_with(&before, function(plan->native, context, operand, from, to));
+}
 
 static kiln_status check_pack(kiln_plan *plan, uint32_t operand, const kiln_tensor *strided,
                               const kiln_tensor *packed)
@@ -52,7 +62,7 @@ static kiln_status pack_on_device(kiln_plan *plan, kiln_stream *stream, pack_fn 
     if (status == KILN_OK) {
         kiln_plan_retain(plan);
         pending->plan = plan;
-        status = function(plan->native, &context, operand, from, to);
+        status = call_pack(plan, function, &context, operand, from, to);
     }
     kiln_status recorded = kiln_stream_commit(stream, pending);
     return status != KILN_OK ? status : recorded;
@@ -63,7 +73,7 @@ static kiln_status pack_now(kiln_plan *plan, pack_fn function, uint32_t operand,
 {
     if (kiln_device_is_host(plan->device)) {
         kiln_run_context context = {.struct_size = sizeof context};
-        return function(plan->native, &context, operand, from, to);
+        return call_pack(plan, function, &context, operand, from, to);
     }
     kiln_stream *stream;
     kiln_status status = kiln_device_lock(plan->device, &stream);

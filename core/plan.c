@@ -64,12 +64,10 @@ static void set_reason(kiln_plan *plan, const kiln_choice *choices, int64_t inde
 
 static kiln_status call_plan(kiln_plan *plan, const kiln_plan_request *request)
 {
-    kiln_forget_error();
-    kiln_status status = plan->table.plan(plan->instance->instance, request, &plan->native);
-    if (status != KILN_OK && !*kiln_last_error())
-        kiln_fail(status, "backend %s cannot prepare %s: %s", plan->instance->name,
-                  plan->operator_name, kiln_status_text(status));
-    return status;
+    kiln_place place = {"planning with plugin", plan->instance->path};
+    kiln_visit before = kiln_enter(&place);
+    return kiln_leave_with(&before,
+                           plan->table.plan(plan->instance->instance, request, &plan->native));
 }
 
 static kiln_status prepare(const kiln_request *request, const kiln_choice *choice,
@@ -85,6 +83,7 @@ static kiln_status prepare(const kiln_request *request, const kiln_choice *choic
     plan->raw = choice->raw;
     kiln_receive_table(&plan->table, sizeof plan->table, choice->raw);
     plan->instance = choice->instance;
+    plan->running = (kiln_place){"running plugin", choice->instance->path};
     plan->device = choice->device;
     plan->home = request->device;
     plan->staged = choice->staged;
@@ -174,8 +173,12 @@ void kiln_plan_release(kiln_plan *plan)
     /* In a child process the plan of a device that does not survive fork is the parent's. */
     if (plan->device->fork_safe || plan->generation == kiln_process_generation())
         /* In a child process the plan of a device that does not survive fork is the parent's. */
-        if (plan->device->fork_safe || plan->generation == kiln_process_generation())
+        if (plan->device->fork_safe || plan->generation == kiln_process_generation()) {
+            kiln_place place = {"freeing a plan of plugin", plan->instance->path};
+            kiln_visit before = kiln_enter(&place);
             plan->table.free(plan->native);
+            kiln_leave(&before);
+        }
     for (int i = 0; i < KILN_PLAN_WORKSPACES; i++)
         free(atomic_load(&plan->workspaces[i]));
     free(plan);

@@ -16,6 +16,7 @@ struct kiln_plan {
     bool direct;                /* on host memory, not staged */
     int64_t runs_recorded_as;   /* index in the record, -1 = not recorded */
     void *native;               /* the backend's plan */
+    kiln_place running;
     _Alignas(8) unsigned char prepared[KILN_OPERATOR_PREPARED];
     kiln_operator_table table; /* of the backend */
 
@@ -75,6 +76,9 @@ kiln_status kiln_plan_build(const kiln_request *request, kiln_plan **plan);
 
 kiln_status kiln_plan_cache_create(int64_t entries, kiln_plan_cache **cache);
 void kiln_plan_cache_destroy(kiln_plan_cache *cache);
+
+/* Forgets all plans; those that somebody holds live on. */
+void kiln_plan_cache_clear(kiln_plan_cache *cache);
 
 /* What distinguishes plans: operator, descriptor, and those options that change the outcome. */
 typedef struct kiln_plan_key {

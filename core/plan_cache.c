@@ -231,6 +231,18 @@ static kiln_cached_plan *evict(_Atomic(kiln_cached_plan *) *slot)
     return atomic_exchange(slot, NULL);
 }
 
+void kiln_plan_cache_clear(kiln_plan_cache *cache)
+{
+    check_process(cache);
+    for (uint64_t i = 0; i < (cache->mask + 1) * WAYS; i++) {
+        pthread_mutex_lock(&cache->mutex);
+        kiln_cached_plan *entry = evict(&cache->slots[i]);
+        pthread_mutex_unlock(&cache->mutex);
+        if (entry)
+            kiln_plan_unpin(cache, entry);
+    }
+}
+
 /* A slot of the set for a new entry: an empty one, else the first that was not used since the clock
  * last passed. */
 static _Atomic(kiln_cached_plan *) *choose_slot(kiln_plan_cache *cache, uint64_t hash,

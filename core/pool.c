@@ -35,6 +35,7 @@ struct kiln_pool {
     void *argument;
     int64_t parts;
     fenv_t environment;
+    kiln_visit visit; /* what the caller is inside of */
 
     pthread_mutex_t mutex;
     pthread_cond_t wake;
@@ -106,6 +107,7 @@ static void *worker_main(void *argument)
             current = pool->environment;
             fesetenv(&current);
         }
+        kiln_thread = pool->visit;
         work(pool);
         atomic_fetch_sub_explicit(&pool->state, 1u << JOIN_SHIFT, memory_order_release);
     }
@@ -153,6 +155,7 @@ static void run_on_workers(kiln_pool *pool, int64_t parts, void (*task)(void *, 
     pool->argument = argument;
     pool->parts = parts;
     fegetenv(&pool->environment);
+    pool->visit = kiln_thread;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
     uint64_t epoch =
         (EPOCH(atomic_load_explicit(&pool->state, memory_order_relaxed)) + 1) & 0xffffffffu;

@@ -19,17 +19,24 @@ static __attribute__((cold, noinline)) kiln_status forked(const kiln_plan *plan)
 
 /* ---- Runs without a stream on host memory ---- */
 
+static inline kiln_status call_verb(kiln_plan *plan, verb_fn verb, const kiln_run_context *context,
+                                    const kiln_args_head *arguments)
+{
+    kiln_visit before = kiln_enter(&plan->running);
+    return kiln_leave_with(&before, verb(plan->native, context, arguments));
+}
+
 static inline kiln_status run_here(kiln_plan *plan, verb_fn verb, int64_t part, int64_t parts,
                                    const kiln_args_head *arguments)
 {
     kiln_run_context context = {.struct_size = sizeof context, .part = part, .parts = parts};
     if (plan->answer.workspace_bytes == 0)
-        return verb(plan->native, &context, arguments);
+        return call_verb(plan, verb, &context, arguments);
     context.workspace = kiln_workspace_take(plan);
     context.workspace_bytes = plan->answer.workspace_bytes;
     if (!context.workspace)
         return kiln_fail_memory("the workspace of a run");
-    kiln_status status = verb(plan->native, &context, arguments);
+    kiln_status status = call_verb(plan, verb, &context, arguments);
     kiln_workspace_give(plan, context.workspace);
     return status;
 }
@@ -73,7 +80,7 @@ static kiln_status queue_on_device(kiln_plan *plan, verb_fn verb, kiln_stream *s
     if (status == KILN_OK) {
         kiln_plan_retain(plan);
         pending->plan = plan;
-        status = verb(plan->native, &context, arguments);
+        status = call_verb(plan, verb, &context, arguments);
     }
     kiln_status recorded = kiln_stream_commit(stream, pending);
     return status != KILN_OK ? status : recorded;

@@ -27,6 +27,9 @@ void kiln_runtime_log(const kiln_runtime *runtime, int level, const char *format
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
+    for (char *c = message; *c; c++) /* one line, and nothing that a terminal would obey */
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = ' ';
     runtime->log(runtime->log_context, level, message);
 }
 

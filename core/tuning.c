@@ -101,14 +101,23 @@ static tuning_record *parse_line(const char *name, const char *text, size_t size
     return NULL;
 }
 
+static void log_unreadable(kiln_runtime *runtime, const kiln_tuning *tuning)
+{
+    kiln_runtime_log(runtime, KILN_LOG_WARNING, "tuning records in %s cannot be read: %s",
+                     tuning->path, strerror(errno));
+}
+
 static void read_file(kiln_runtime *runtime, kiln_tuning *tuning)
 {
     FILE *file = fopen(tuning->path, "re");
     char *line = NULL;
     size_t capacity = 0;
     ssize_t size;
-    if (!file)
+    if (!file) {
+        if (errno != ENOENT)
+            log_unreadable(runtime, tuning);
         return;
+    }
     for (int64_t number = 1; (size = getline(&line, &capacity, file)) > 0; number++) {
         tuning_record *record = parse_line(tuning->path, line, (size_t)size);
         if (record) {
@@ -119,6 +128,8 @@ static void read_file(kiln_runtime *runtime, kiln_tuning *tuning)
                              tuning->path, (long long)number);
         }
     }
+    if (ferror(file))
+        log_unreadable(runtime, tuning);
     free(line);
     fclose(file);
 }
@@ -197,6 +208,23 @@ int64_t kiln_tuning_find(kiln_tuning *tuning, const char *operator_name, const v
     return count < 0 ? 0 : count;
 }
 
+/* Whether the parameters could be read back from the file. */
+static bool can_be_written(const kiln_parameter *parameters, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        size_t length = strnlen(parameters[i].name, sizeof parameters[i].name);
+        if (length == 0 || length == sizeof parameters[i].name)
+            return false;
+        for (size_t k = 0; k < length; k++)
+            if (parameters[i].name[k] < ' ' || parameters[i].name[k] > '~')
+                return false;
+        for (int64_t k = 0; k < i; k++)
+            if (strcmp(parameters[i].name, parameters[k].name) == 0)
+                return false;
+    }
+    return true;
+}
+
 /* The record that the arguments of kiln_tuning_store describe. */
 static kiln_status make_record(const kiln_request *request, kiln_device *device,
                                const char *backend, const kiln_parameter *parameters, int64_t count,
@@ -210,6 +238,9 @@ static kiln_status make_record(const kiln_request *request, kiln_device *device,
                          "a tuning record takes 0 to %d parameters, a time that is not negative "
                          "and a backend's name",
                          KILN_TUNING_PARAMETERS);
+    if (!can_be_written(parameters, count))
+        return kiln_fail(KILN_INVALID, "tuning parameters have distinct names of 1 to 23 printable "
+                                       "ASCII characters");
     tuning_record *record = calloc(1, sizeof *record);
     if (record)
         record->descriptor = malloc(request->descriptor_size);
@@ -286,7 +317,9 @@ kiln_status kiln_tuning_store(kiln_runtime *runtime, const char *operator_name,
         tuning->records = record;
     }
     pthread_rwlock_unlock(&tuning->lock);
-    if (status != KILN_OK)
+    if (status == KILN_OK)
+        kiln_plan_cache_clear(runtime->plans); /* so that plans of the same calls take it up */
+    else
         free_record(record);
     return status;
 }

@@ -157,14 +157,20 @@ typedef struct kiln_gemm_args {
     double beta;
 } kiln_gemm_args;
 
+KILN_STATIC_ASSERT(sizeof(kiln_epilogue) == 32 && sizeof(kiln_quantization) == 16,
+                   "structs that stand in arrays are frozen");
+KILN_STATIC_ASSERT(sizeof(kiln_gemm_desc) ==
+                       8 + 4 * 8 + 8 * 4 + 8 + 8 + 8 + 8 + 3 * 16 + KILN_GEMM_MAX_EPILOGUES * 32,
+                   "a descriptor has no padding");
+
 /* The largest power of two, at most 64, that divides a tensor's address and strides in bytes; the
  * offset in its buffer where the host cannot address it. */
 static inline uint32_t kiln_tensor_alignment(const kiln_tensor *tensor)
 {
     uint64_t bits = (uint64_t)tensor->byte_offset | 64, strides = 0;
-    if (!tensor->buffer)
-        bits |= (uint64_t)(uintptr_t)tensor->data;
-    for (uint32_t i = 0; i + 1 < tensor->rank; i++)
+    /* Memory that a buffer wraps may begin anywhere. */
+    bits |= (uint64_t)(uintptr_t)(tensor->buffer ? kiln_buffer_host(tensor->buffer) : tensor->data);
+    for (uint32_t i = 0; i + 1 < tensor->rank && i < KILN_MAX_RANK; i++)
         strides |= (uint64_t)tensor->strides[i];
     bits |= strides * (uint64_t)kiln_type_bits(tensor->type) / 8;
     return (uint32_t)(bits & (~bits + 1));

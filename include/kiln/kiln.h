@@ -76,6 +76,11 @@ KILN_API const char *kiln_status_text(kiln_status status);
  * "" before any. Valid until the next failure on this thread. */
 KILN_API const char *kiln_last_error(void);
 
+/* Of these headers; kiln_version() is the library's. */
+#define KILN_VERSION_MAJOR 0
+#define KILN_VERSION_MINOR 1
+#define KILN_VERSION_PATCH 0
+
 /* "0.1.0". */
 KILN_API const char *kiln_version(void);
 
@@ -596,6 +601,11 @@ typedef struct kiln_plan_native {
 } kiln_plan_native;
 
 KILN_API kiln_status kiln_plan_get_native(const kiln_plan *plan, kiln_plan_native *native);
+
+KILN_STATIC_ASSERT(sizeof(kiln_setting) == 16 && sizeof(kiln_memory_info) == 48 &&
+                       sizeof(kiln_counter) == 48 && sizeof(kiln_parameter) == 32 &&
+                       sizeof(kiln_candidate) == 456 && sizeof(kiln_pack_header) == 144,
+                   "structs that stand in arrays are frozen");
 
 #ifdef __cplusplus
 }

@@ -420,6 +420,10 @@ static inline char *kiln_tensor_address(const kiln_host *host, const kiln_tensor
     return base ? base + tensor->byte_offset : NULL;
 }
 
+KILN_STATIC_ASSERT(sizeof(kiln_option) == 56 && sizeof(kiln_option_value) == 24 &&
+                       sizeof(kiln_copy_side) == 88,
+                   "structs that stand in arrays are frozen");
+
 #ifdef __cplusplus
 }
 #endif

@@ -10,7 +10,10 @@
 #include <string.h>
 
 #ifdef __cplusplus
+#define KILN_STATIC_ASSERT(condition, text) static_assert(condition, text)
 extern "C" {
+#else
+#define KILN_STATIC_ASSERT(condition, text) _Static_assert(condition, text)
 #endif
 
 /* One row per element type: identifier, number, name in files and messages, bits, kind (f float, s
@@ -459,6 +462,8 @@ struct kiln_tensor {
     const kiln_tensor *zero_point; /* of a quantised type, one per scale; likewise a pointer */
     uint64_t reserved;             /* 0 */
 };
+
+KILN_STATIC_ASSERT(sizeof(kiln_tensor) == 208, "kiln_tensor is frozen");
 
 /* A row-major tensor over host memory, contiguous but that rows of fewer than 8 bits an element
  * start on a byte. The memory stays the caller's. */

@@ -100,7 +100,7 @@ static void test_files_that_are_no_plugins(void **state)
     }
     snprintf(path, sizeof path, "%s/folder.so", folder);
     assert_int_equal(mkdir(path, 0755), 0);
-    assert_state(folder, "folder", "failed", "cannot be loaded");
+    assert_state(folder, "folder", "failed", "not a regular file");
     snprintf(path, sizeof path, "%s/dangling.so", folder);
     assert_int_equal(symlink("/nonexistent/plugin", path), 0);
     assert_state(folder, "dangling", "failed", "cannot be examined: No such file");

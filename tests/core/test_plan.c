@@ -121,6 +121,19 @@ static void test_fallback_says_why(void **state)
     kiln_runtime_close(runtime);
 }
 
+/* Where the profile gives no order there is no first choice to fall back from. */
+static void test_no_order_no_fallback(void **state)
+{
+    (void)state;
+    kiln_runtime *runtime = fixture_open("plugins: [alpha, beta, gamma]");
+    fake_backends[ALPHA].refuses = true;
+    kiln_plan_info info = create_gemm(runtime, KILN_F32, NULL);
+    assert_string_equal(info.backend, "beta");
+    assert_int_equal(info.fallback, 0);
+    assert_string_equal(info.reason, "the first that serves it");
+    kiln_runtime_close(runtime);
+}
+
 /* A plugin that is in the list but was not opened: the reason says so. */
 static void test_backend_that_is_not_open(void **state)
 {
@@ -227,7 +240,7 @@ static void test_one_backend_asked_for(void **state)
 static void test_reproducible_only(void **state)
 {
     (void)state;
-    kiln_runtime *runtime = fixture_open("plugins: [alpha, beta]");
+    kiln_runtime *runtime = fixture_open("operators: {kiln.gemm/1: [alpha, beta]}");
     kiln_plan_options options = {.struct_size = sizeof options, .flags = KILN_PLAN_REPRODUCIBLE};
     fake_backends[ALPHA].unreproducible = true;
     kiln_plan_info info = create_gemm(runtime, KILN_F32, &options);
@@ -377,7 +390,7 @@ static void test_failures_without_a_sentence(void **state)
 static void test_plan_may_decline_or_fail(void **state)
 {
     (void)state;
-    kiln_runtime *runtime = fixture_open("plugins: [alpha, beta]");
+    kiln_runtime *runtime = fixture_open("operators: {kiln.gemm/1: [alpha, beta]}");
     kiln_gemm_desc desc = small_gemm(KILN_F32);
     kiln_plan *plan = NULL;
     fake_backends[ALPHA].plan_status = KILN_UNSUPPORTED;
@@ -442,6 +455,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FAKE_BACKEND_TEST(test_order_of_the_profile),
         FAKE_BACKEND_TEST(test_fallback_says_why),
+        FAKE_BACKEND_TEST(test_no_order_no_fallback),
         FAKE_BACKEND_TEST(test_backend_that_is_not_open),
         FAKE_BACKEND_TEST(test_everybody_declines),
         FAKE_BACKEND_TEST(test_explain_with_little_room),

@@ -320,6 +320,25 @@ static void test_direct_calls_share_one_plan(void **state)
     kiln_runtime_close(runtime);
 }
 
+/* What describes tensors reads no further than they go. */
+static void test_direct_calls_with_wrong_ranks(void **state)
+{
+    (void)state;
+    static const uint32_t ranks[] = {0, 1, 4, 9, 0x7fffffffu, 0xffffffffu};
+    kiln_runtime *runtime = fixture_open("plugins: [alpha]");
+    float memory[3][4] = {{0}};
+    for (int64_t i = 0; i < COUNT(ranks); i++)
+        for (int wrong = 0; wrong < 3; wrong++) {
+            kiln_tensor t[3];
+            for (int k = 0; k < 3; k++)
+                t[k] = kiln_matrix(KILN_F32, memory[k], 2, 2, 2);
+            t[wrong].rank = ranks[i];
+            assert_int_equal(kiln_gemm(runtime, NULL, 0, 1, &t[0], &t[1], 0, NULL, &t[2]),
+                             KILN_INVALID);
+        }
+    kiln_runtime_close(runtime);
+}
+
 /* Host memory that a buffer wraps may lie anywhere; a direct call promises no more than is true. */
 static void test_direct_calls_on_wrapped_memory(void **state)
 {
@@ -354,6 +373,7 @@ int main(void)
         FAKE_BACKEND_TEST(test_calls_from_many_threads),
         FAKE_BACKEND_TEST(test_child_uses_its_copy),
         FAKE_BACKEND_TEST(test_direct_calls_share_one_plan),
+        FAKE_BACKEND_TEST(test_direct_calls_with_wrong_ranks),
         FAKE_BACKEND_TEST(test_direct_calls_on_wrapped_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
