@@ -102,6 +102,10 @@ static bool accept_modes(const kiln_gemm_desc *desc, kiln_answer *answer)
     if (!is_plain(&desc->a_quantization) || !is_plain(&desc->b_quantization) ||
         !is_plain(&desc->d_quantization))
         return decline(answer, "npu takes and gives no scales or zero points");
+    if (desc->m > INT32_MAX || desc->n > INT32_MAX || desc->batch > INT32_MAX)
+        return decline(answer,
+                       "m = %lld, n = %lld, batch = %lld: npu takes at most 2^31 - 1 of each",
+                       (long long)desc->m, (long long)desc->n, (long long)desc->batch);
     return true;
 }
 
