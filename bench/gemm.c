@@ -11,6 +11,9 @@
 
 enum { ALIGNMENT = 4096, CODES = 4096 };
 
+/* Of a matrix: their bits, and a few of them added up, can still be counted. */
+static const int64_t MAXIMUM_ELEMENTS = INT64_C(1) << 56;
+
 bool bench_say(bench_message *message, const char *format, ...)
 {
     va_list list;
@@ -64,6 +67,27 @@ static kiln_tensor epilogue_operand(const kiln_gemm_desc *desc, const kiln_epilo
     default:
         return kiln_matrix(epilogue->type, NULL, desc->m, columns, columns);
     }
+}
+
+bool bench_gemm_countable(const bench_gemm *gemm, bench_message *message)
+{
+    const kiln_gemm_desc *desc = &gemm->desc;
+    const struct {
+        const char *name;
+        int64_t rows, columns;
+    } matrices[] = {{"A", desc->m, desc->k}, {"B", desc->k, desc->n}, {"D", desc->m, desc->n}};
+    int64_t batch = desc->batch > 1 ? desc->batch : 1;
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
+        int64_t count;
+        if (__builtin_mul_overflow(matrices[i].rows, matrices[i].columns, &count) ||
+            __builtin_mul_overflow(count, batch, &count) || count > MAXIMUM_ELEMENTS)
+            return bench_say(message,
+                             "%s has %lld times %lld elements, batch %lld: more than 2^56; choose "
+                             "a smaller shape",
+                             matrices[i].name, (long long)matrices[i].rows,
+                             (long long)matrices[i].columns, (long long)batch);
+    }
+    return true;
 }
 
 /* Types and shapes of all operands; no memory yet. */
@@ -144,6 +168,8 @@ static double available_memory(void)
 
 bool bench_operands_make(const bench_gemm *gemm, bench_operands *operands, bench_message *message)
 {
+    if (!bench_gemm_countable(gemm, message))
+        return false;
     describe(gemm, operands);
     double bytes = bench_gemm_bytes(gemm), available = available_memory();
     if (bytes > 0.9 * available)

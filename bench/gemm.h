@@ -25,6 +25,10 @@ typedef struct bench_operands {
     kiln_tensor tensors[KILN_GEMM_SLOTS];
 } bench_operands;
 
+/* Whether the operands are small enough for their bytes to be counted in 64 bits; false with a
+ * message when not. bench_gemm_bytes is for those only. */
+bool bench_gemm_countable(const bench_gemm *gemm, bench_message *message);
+
 /* Makes the operands; false with a message when they are too large for the memory that is
  * available. */
 bool bench_operands_make(const bench_gemm *gemm, bench_operands *operands, bench_message *message);

@@ -24,6 +24,11 @@ static void host_log(const kiln_host *host, int level, const char *format, ...)
     kiln_runtime_log(host->runtime, level, "%s", text);
 }
 
+static int64_t device_index(const kiln_device *device, const void *instance)
+{
+    return device->instance && device->plugin_instance == instance ? device->index : -1;
+}
+
 static void *device_native(const kiln_device *device, const void *instance)
 {
     return device->instance && device->plugin_instance == instance ? device->native : NULL;
@@ -69,6 +74,7 @@ void kiln_host_table_fill(kiln_host *host, kiln_runtime *runtime)
         .set_error = host_set_error,
         .last_error = kiln_last_error,
         .log = host_log,
+        .device_index = device_index,
         .device_native = device_native,
         .stream_native = stream_native,
         .event_native = event_native,

@@ -36,16 +36,19 @@ static int64_t registration_count;
 static char last_words[512]; /* of the dynamic linker */
 
 static void watch_fork(void);
+static _Thread_local bool holding, held_for_fork;
 
 void kiln_loader_lock(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_fork);
     pthread_mutex_lock(&lock);
+    holding = true;
 }
 
 void kiln_loader_unlock(void)
 {
+    holding = false;
     pthread_mutex_unlock(&lock);
 }
 
@@ -76,10 +79,24 @@ static void *find_symbol(lt_user_data data, lt_module handle, const char *name)
     return dlsym(handle, name);
 }
 
-/* So that a child of fork does not find the lock taken by a thread that it does not have. */
+/* So that a child of fork does not find the lock taken by a thread that it does not have. A plugin
+ * may itself fork while it opens: then it is this thread that holds it. */
+static void before_fork(void)
+{
+    held_for_fork = !holding;
+    if (held_for_fork)
+        kiln_loader_lock();
+}
+
+static void after_fork(void)
+{
+    if (held_for_fork)
+        kiln_loader_unlock();
+}
+
 static void watch_fork(void)
 {
-    pthread_atfork(kiln_loader_lock, kiln_loader_unlock, kiln_loader_unlock);
+    pthread_atfork(before_fork, after_fork, after_fork);
 }
 
 static kiln_status initialise(void)

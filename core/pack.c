@@ -34,7 +34,7 @@ static kiln_status check_pack(kiln_plan *plan, uint32_t operand, const kiln_tens
     if (status != KILN_OK)
         return status;
     if (kiln_tensor_device(plan->runtime, packed) != plan->device ||
-        (packed->buffer && packed->byte_offset < 0) || (!packed->buffer && !packed->data))
+        packed->byte_offset < 0 || (!packed->buffer && !packed->data))
         return kiln_fail(KILN_INVALID,
                          "the packed tensor must be in memory of %s, where the plan runs",
                          plan->device->name);

@@ -118,12 +118,8 @@ static void ask(const kiln_request *request, const kiln_operator_table *table, k
     }
     kiln_place place = {"asking plugin", choice->instance->path};
     kiln_visit before = kiln_enter(&place);
-    kiln_status status = KILN_OK;
-    if (device->instance == choice->instance) /* so that the plugin finds its own object in it */
-        status = kiln_device_ready(device);
-    if (status == KILN_OK)
-        status = table->query(choice->instance->instance, device,
-                              (const kiln_op_head *)request->descriptor, &choice->answer);
+    kiln_status status = table->query(choice->instance->instance, device,
+                                      (const kiln_op_head *)request->descriptor, &choice->answer);
     status = kiln_leave_with(&before, status);
     choice->answer.kernel[sizeof choice->answer.kernel - 1] = '\0';
     choice->answer.reason[sizeof choice->answer.reason - 1] = '\0';

@@ -168,8 +168,8 @@ typedef struct kiln_operator_table {
     uint64_t flags; /* KILN_OPERATOR_… */
 
     /* Can this backend serve the descriptor on this device? Fast (microseconds); compiles nothing.
-     * `answer` comes zeroed with its struct_size. Returns KILN_OK with support NO and a reason for
-     * what it declines; an error only for what is wrong. */
+     * The device may not be open yet. `answer` comes zeroed with its struct_size. Returns KILN_OK
+     * with support NO and a reason for what it declines; an error only for what is wrong. */
     kiln_status (*query)(void *instance, kiln_device *device, const kiln_op_head *descriptor,
                          kiln_answer *answer);
 
@@ -330,8 +330,12 @@ struct kiln_host {
     const char *(*last_error)(void);
     void (*log)(const kiln_host *host, int level, const char *format, ...) KILN_PRINTF(3, 4);
 
+    /* Which of the plugin's own devices it is, open or not; -1 when it is none of `instance`. */
+    int64_t (*device_index)(const kiln_device *device, const void *instance);
+
     /* From the core's handles to the plugin's own objects. device_native gives NULL when the device
-     * is not one of `instance`; the others take objects of the plugin's own devices only. */
+     * is not one of `instance`, and before it has been opened; the others take objects of the
+     * plugin's own devices only. */
     void *(*device_native)(const kiln_device *device, const void *instance);
     void *(*stream_native)(const kiln_stream *stream);
     void *(*event_native)(const kiln_event *event);

@@ -190,6 +190,21 @@ static void too_large_is_refused(void **state)
     gemm.desc.m = gemm.desc.k = INT64_C(1) << 24;
     assert_false(bench_operands_make(&gemm, &operands, &message));
     assert_non_null(strstr(message.text, "GiB are available"));
+    assert_true(bench_gemm_countable(&gemm, &message));
+    static const int64_t beyond[][4] = {
+        {999999999999, 999999999999, 9, 0},
+        {1, 1, INT64_MAX, 0},
+        {INT64_C(1) << 28, 1, INT64_C(1) << 28, 2},
+        {INT64_C(1) << 21, INT64_C(1) << 21, INT64_C(1) << 21, INT64_C(1) << 21},
+    };
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++) {
+        gemm.desc.m = beyond[i][0];
+        gemm.desc.n = beyond[i][1];
+        gemm.desc.k = beyond[i][2];
+        gemm.desc.batch = beyond[i][3];
+        assert_false(bench_gemm_countable(&gemm, &message));
+        assert_non_null(strstr(message.text, "choose a smaller shape"));
+    }
 }
 
 static void costs(void **state)

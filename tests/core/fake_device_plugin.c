@@ -16,6 +16,7 @@ typedef struct fake_plan {
     uint32_t flags;
     uint32_t alignment; /* that the GEMM's descriptor promises of A */
     int64_t count;      /* of axpy; -1 = a GEMM */
+    int64_t b_elements;
 } fake_plan;
 
 /* A run as it waits in its stream. Memory is looked up when it is executed. */
@@ -108,7 +109,7 @@ static kiln_status operator_query(void *instance, kiln_device *device,
                                   const kiln_op_head *descriptor, kiln_answer *answer)
 {
     fake_instance *self = instance;
-    if (!self->host->device_native(device, instance)) {
+    if (self->host->device_index(device, instance) < 0) {
         snprintf(answer->reason, sizeof answer->reason, "fake computes in its own memory only");
         return KILN_OK;
     }
@@ -135,6 +136,9 @@ static kiln_status make_plan(void *instance, const kiln_plan_request *request, i
         atomic_fetch_add(&fake_device_counted.wrong, 1);
     if (count < 0)
         plan->alignment = ((const kiln_gemm_desc *)request->descriptor)->a_alignment;
+    if (count < 0)
+        plan->b_elements = ((const kiln_gemm_desc *)request->descriptor)->n *
+                           ((const kiln_gemm_desc *)request->descriptor)->k;
     *result = plan;
     return KILN_OK;
 }
@@ -149,6 +153,94 @@ static kiln_status plan_axpy(void *instance, const kiln_plan_request *request, v
     return make_plan(instance, request, ((const acme_axpy_desc *)request->descriptor)->count, plan);
 }
 
+/* ---- Packed operands: a header, and the rows behind one another, each element negated, so that
+ * what was not unpacked is seen ---- */
+
+typedef struct fake_packing {
+    fake_device *device;
+    const kiln_host *host;
+    kiln_tensor strided;
+    void *from, *to;
+    int64_t from_offset, to_offset;
+    bool unpack;
+} fake_packing;
+
+static int64_t blob_bytes(const kiln_tensor *strided)
+{
+    return (int64_t)sizeof(kiln_pack_header) + 4 * kiln_tensor_elements(strided);
+}
+
+static kiln_status pack_queued(void *argument, kiln_status status)
+{
+    fake_packing *packing = argument;
+    const kiln_tensor *strided = &packing->strided;
+    int64_t rows = strided->shape[0], columns = strided->shape[1], stride = strided->strides[0];
+    int64_t whole = blob_bytes(strided), extent = ((rows - 1) * stride + columns) * 4;
+    char *from = fake_device_reach(packing->device, packing->from, packing->from_offset,
+                                   packing->unpack ? whole : extent);
+    char *to = fake_device_reach(packing->device, packing->to, packing->to_offset,
+                                 packing->unpack ? extent : whole);
+    if (status == KILN_OK && (!from || !to))
+        status = fake_device_fail(packing->device, KILN_FAULT, "packing beyond a memory");
+    if (status == KILN_OK && packing->unpack && memcmp(from, "KILNPACK", 8) != 0)
+        status = fake_device_fail(packing->device, KILN_FAULT, "this is no packed operand");
+    if (status == KILN_OK && !packing->unpack)
+        memcpy(to, "KILNPACK", 8);
+    for (int64_t i = 0; status == KILN_OK && i < rows * columns; i++) {
+        int64_t dense = (int64_t)sizeof(kiln_pack_header) / 4 + i,
+                apart = i / columns * stride + i % columns;
+        int64_t read = packing->unpack ? dense : apart, write = packing->unpack ? apart : dense;
+        kiln_store_f64(KILN_F32, to, write, -kiln_load_f64(KILN_F32, from, read), 0);
+    }
+    free(packing);
+    return status;
+}
+
+static kiln_status queue_packing(void *native, const kiln_run_context *context,
+                                 const kiln_tensor *strided, const kiln_tensor *packed, bool unpack)
+{
+    fake_plan *plan = native;
+    const kiln_host *host = plan->instance->host;
+    const kiln_tensor *from = unpack ? packed : strided, *to = unpack ? strided : packed;
+    fake_packing *packing = calloc(1, sizeof *packing);
+    if (!packing)
+        return host->set_error(KILN_NO_MEMORY, "no memory to pack");
+    *packing = (fake_packing){.device = plan->device,
+                              .host = host,
+                              .strided = *strided,
+                              .unpack = unpack,
+                              .from = host->buffer_native(from->buffer),
+                              .to = host->buffer_native(to->buffer),
+                              .from_offset = from->byte_offset,
+                              .to_offset = to->byte_offset};
+    return fake_device_enqueue(plan->device, host->stream_native(context->stream), pack_queued,
+                               packing);
+}
+
+static kiln_status pack(void *plan, const kiln_run_context *context, uint32_t operand,
+                        const kiln_tensor *source, const kiln_tensor *packed)
+{
+    (void)operand;
+    return queue_packing(plan, context, source, packed, false);
+}
+
+static kiln_status unpack(void *plan, const kiln_run_context *context, uint32_t operand,
+                          const kiln_tensor *packed, const kiln_tensor *destination)
+{
+    (void)operand;
+    return queue_packing(plan, context, destination, packed, true);
+}
+
+/* Only B. */
+static kiln_status pack_size(void *native, uint32_t operand, int64_t *bytes)
+{
+    fake_plan *plan = native;
+    if (operand != KILN_GEMM_B)
+        return plan->instance->host->set_error(KILN_UNSUPPORTED, "fake packs B only");
+    *bytes = (int64_t)sizeof(kiln_pack_header) + 4 * plan->b_elements;
+    return KILN_OK;
+}
+
 static uint64_t axpy_outputs(void *plan)
 {
     (void)plan;
@@ -159,7 +251,10 @@ static const kiln_operator_table gemm_table = {.struct_size = sizeof gemm_table,
                                                .query = operator_query,
                                                .plan = plan_gemm,
                                                .run = operator_run,
-                                               .free = free};
+                                               .free = free,
+                                               .pack_size = pack_size,
+                                               .pack = pack,
+                                               .unpack = unpack};
 static const kiln_operator_table axpy_table = {.struct_size = sizeof axpy_table,
                                                .query = operator_query,
                                                .plan = plan_axpy,

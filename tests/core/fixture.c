@@ -173,6 +173,8 @@ void fixture_needs_fork(void)
 int fixture_in_child(int (*function)(void *argument), void *argument)
 {
     fflush(NULL);
+    if (FIXTURE_ASAN) /* it does not survive a fork while a thread is just beginning */
+        fixture_sleep_us(20000);
     pid_t child = fork();
     if (child == 0) {
         alarm(60); /* a child that hangs must not hang the test */

@@ -307,7 +307,7 @@ static const kiln_plugin *offered;
 static const char *const odd_interfaces[] = {"acme.nothing/1", KILN_DEVICE, NULL};
 static int64_t odd_devices, odd_closes;
 static kiln_status odd_status, odd_info_status;
-static bool odd_says;
+static bool odd_says, odd_forks;
 static kiln_device_table odd_table;
 static const void *odd_table_offered;
 
@@ -322,11 +322,19 @@ static int64_t odd_probe(void)
     return odd_devices;
 }
 
+static int nothing(void *argument)
+{
+    (void)argument;
+    return 0;
+}
+
 static kiln_status odd_open(const kiln_host *host, const kiln_option_value *options,
                             void **instance)
 {
     (void)options;
     *instance = &odd;
+    if (odd_forks && fixture_in_child(nothing, NULL) != 0)
+        return KILN_INTERNAL;
     return odd_status != KILN_OK && odd_says
                ? host->set_error(odd_status, "the moon is in the wrong house")
                : odd_status;
@@ -384,6 +392,7 @@ static int make_odd(void **state)
     odd_closes = 0;
     odd_status = odd_info_status = KILN_OK;
     odd_says = true;
+    odd_forks = false;
     odd_table_offered = NULL;
     void (**functions)(void) = (void (**)(void)) & odd_table.count;
     for (size_t i = 0;
@@ -460,6 +469,15 @@ static void test_plugins_that_do_not_open(void **state)
     assert_fails(kiln_convert(99, &number, KILN_F32, &number, 1, 0), KILN_INVALID, "99");
     assert_odd("failed", "a file could not be read or written");
     assert_int_equal(odd_closes, 0); /* what was not opened is not closed */
+}
+
+/* Some drivers start helpers of their own when they are opened. */
+static void test_plugin_that_forks(void **state)
+{
+    (void)state;
+    fixture_needs_fork();
+    odd_forks = true;
+    assert_odd("open", "");
 }
 
 static void test_devices_that_are_wrong(void **state)
@@ -542,6 +560,7 @@ int main(void)
         cmocka_unit_test(test_crash_in_probe_can_be_named),
         cmocka_unit_test_setup(test_incomplete_plugins, make_odd),
         cmocka_unit_test_setup(test_plugins_that_do_not_open, make_odd),
+        cmocka_unit_test_setup(test_plugin_that_forks, make_odd),
         cmocka_unit_test_setup(test_devices_that_are_wrong, make_odd),
         cmocka_unit_test_setup(test_device_information_is_made_safe, make_odd),
         cmocka_unit_test_setup(test_registering, make_odd),

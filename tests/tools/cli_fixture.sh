@@ -32,6 +32,13 @@ result() {
     problem=
 }
 
+# skipped WHAT REASON: counts a test that cannot be made here.
+skipped() {
+    tests=$((tests + 1))
+    echo "ok $tests - $1 # SKIP $2"
+    problem=
+}
+
 # invoke CODE COMMAND…: runs it; a problem when it exits with another code, or says something of a sanitizer.
 invoke() {
     wanted=$1

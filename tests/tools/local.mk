@@ -29,8 +29,10 @@ EXTRA_DIST += \
 	tests/tools/data/zip64.npz
 
 # The program kiln, as people call it.
-SCRIPT_TESTS += tests/tools/test_cli.sh tests/tools/test_job.sh tests/tools/test_run.sh
+SCRIPT_TESTS += tests/tools/test_cli.sh tests/tools/test_job.sh tests/tools/test_readme.sh tests/tools/test_run.sh
 EXTRA_DIST += tests/tools/cli_fixture.sh
-check_LTLIBRARIES += tests/tools/plugins/crasher.la
+check_LTLIBRARIES += tests/tools/plugins/clamp.la tests/tools/plugins/crasher.la
+tests_tools_plugins_clamp_la_SOURCES = tests/tools/plugins/clamp.c
+tests_tools_plugins_clamp_la_LDFLAGS = $(TEST_PLUGIN_LINK)
 tests_tools_plugins_crasher_la_SOURCES = tests/tools/plugins/crasher.c
 tests_tools_plugins_crasher_la_LDFLAGS = $(TEST_PLUGIN_LINK)

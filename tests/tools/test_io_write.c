@@ -170,18 +170,69 @@ static void prepared_files_appear_on_commit(void **state)
         tensor_pending_discard(pending);
         assert_int_equal(files_in_folder(), 0);
         assert_int_equal(tensor_file_prepare(path, &output, 1, &pending, &error), KILN_OK);
-        assert_int_equal(tensor_pending_commit(pending, &error), KILN_OK);
+        assert_int_equal(tensor_pending_commit(&pending, 1, &error), KILN_OK);
         tensor_file_close(open_good(path));
         unlink(path);
 
         assert_int_equal(tensor_file_prepare(path, &output, 1, &pending, &error), KILN_OK);
         assert_int_equal(mkdir(path, 0700), 0);
-        assert_int_equal(tensor_pending_commit(pending, &error), KILN_IO);
+        assert_int_equal(tensor_pending_commit(&pending, 1, &error), KILN_IO);
         assert_says(error.text, "later.|nothing was changed");
         rmdir(path);
         assert_int_equal(files_in_folder(), 0);
     }
     tensor_pending_discard(NULL);
+}
+
+static int64_t rows_of(const char *path)
+{
+    tensor_file *file = open_good(path);
+    int64_t rows = get_good(file, NULL).shape[0];
+    tensor_file_close(file);
+    return rows;
+}
+
+static void prepare_all(char paths[][300], int count, int64_t rows, tensor_pending **pending)
+{
+    tensor_output output = {"t", kiln_vector(KILN_F32, big, rows)};
+    io_error error = {""};
+    for (int i = 0; i < count; i++)
+        if (tensor_file_prepare(paths[i], &output, 1, &pending[i], &error) != KILN_OK)
+            fail_msg("%s", error.text);
+}
+
+/* Three files: one that is there, one that is new, and one whose name a folder takes meanwhile. */
+static void a_commit_that_fails_midway_is_taken_back(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"old.npy", "new.npy", "taken.npy"};
+    char paths[3][300];
+    struct stat before, after;
+    tensor_pending *pending[3];
+    tensor_output old = {"t", kiln_vector(KILN_F32, big, 4)};
+    io_error error = {""};
+    for (int i = 0; i < 3; i++)
+        snprintf(paths[i], sizeof paths[i], "%s", in_folder(names[i]));
+    write_good(paths[0], &old, 1);
+    assert_int_equal(stat(paths[0], &before), 0);
+
+    prepare_all(paths, 3, 3, pending);
+    assert_int_equal(mkdir(paths[2], 0700), 0);
+    assert_int_equal(tensor_pending_commit(pending, 3, &error), KILN_IO);
+    assert_says(error.text, "taken.npy|nothing was changed");
+    assert_int_equal(rmdir(paths[2]), 0);
+    assert_int_equal(files_in_folder(), 1);
+    assert_int_equal(rows_of(paths[0]), 4);
+    assert_int_equal(stat(paths[0], &after), 0);
+    assert_int_equal(after.st_ino, before.st_ino);
+
+    prepare_all(paths, 3, 3, pending);
+    assert_int_equal(tensor_pending_commit(pending, 3, &error), KILN_OK);
+    assert_int_equal(files_in_folder(), 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rows_of(paths[i]), 3);
+        unlink(paths[i]);
+    }
 }
 
 static int open_descriptors(void)
@@ -203,6 +254,7 @@ static void no_descriptor_stays_open(void **state)
     full_disk(state);
     replaces_through_links_and_keeps_permissions(state);
     prepared_files_appear_on_commit(state);
+    a_commit_that_fails_midway_is_taken_back(state);
     assert_int_equal(open_descriptors(), before);
 }
 
@@ -213,6 +265,7 @@ int main(void)
         cmocka_unit_test(refused_writes),
         cmocka_unit_test(replaces_through_links_and_keeps_permissions),
         cmocka_unit_test(prepared_files_appear_on_commit),
+        cmocka_unit_test(a_commit_that_fails_midway_is_taken_back),
         cmocka_unit_test(no_descriptor_stays_open),
     };
     return cmocka_run_group_tests(tests, enter_folder, remove_folder);

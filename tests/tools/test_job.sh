@@ -77,12 +77,16 @@ if kiln info --profile ./npu.yaml 2>/dev/null | grep -q '^  npu .* open '; then
     says stdout "staged = 24 B" "npu" "fallbacks = 0"
     result "staging by the library is counted"
     rm -f out/*
+else
+    skipped "steps on npu and on several devices" "the plugin npu does not open"
 fi
 if kiln info --profile npu-davinci 2>/dev/null | grep -q '^  npu .* open '; then
     invoke 0 sh "$digits/run.sh" kiln
     says stdout "98.61 % (355 of 360)" "npu 3" "yes"
     lacks stdout "FAILED"
     result "examples/digits/run.sh"
+else
+    skipped "examples/digits/run.sh" "the plugin npu does not open"
 fi
 
 # ---- Malformed jobs ----
@@ -321,5 +325,20 @@ for signal in INT TERM; do
     leaves out ""
     result "SIG$signal stops at the next step"
 done
+
+# The next step never comes while a pipe as the job keeps the program waiting: the second signal, of either kind, ends it.
+mkfifo waiting.yaml
+kiln run waiting.yaml >stdout 2>stderr &
+job=$!
+sleep 1
+kill -INT $job
+sleep 1
+problem=
+kill -0 $job 2>kill.log || problem="the first signal ended it"
+kill -TERM $job
+wait $job
+code=$?
+[ $code -eq 143 ] || problem="${problem:-exit code $code instead of 143}"
+result "a second signal, also another one, ends kiln run at once"
 
 finish

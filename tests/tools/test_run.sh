@@ -118,6 +118,37 @@ result "oracle: within the bound"
 invoke 1 kiln run gemm --a third.npy --b tenth.npy --out out/d.npy --compare oracle --tolerance 0
 says stdout "FAILED"
 result "a tolerance that is not kept fails"
+npy huge.npy '<f4' '1, 1' "$(f32 1e30)"
+invoke 1 kiln run gemm --a huge.npy --b huge.npy --out out/d.npy --compare oracle --json
+says stdout '"unbounded": 1' '"max_difference": 0.0' '"passed": false' "1 of 1 elements have no bound"
+result "an element without a bound is no proof"
+invoke 0 kiln run gemm --a huge.npy --b huge.npy --out out/d.npy --compare oracle --tolerance 0
+result "a tolerance judges it: Inf where the oracle overflows too"
+ones=$(i=1; while [ $i -lt 40 ]; do printf ' 1'; i=$((i + 1)); done)
+npy tall.npy '<f4' '40, 1' "$(f32 1e30 $ones)"
+npy wide.npy '<f4' '1, 40' "$(f32 1e30 $ones)"
+invoke 0 kiln run gemm --a tall.npy --b wide.npy --out out/d.npy --compare oracle
+grep -q ' 1  passed$' stdout || problem="${problem:-not one element without a bound}"
+result "one in a thousand may be without a bound"
+npy tall.npy '<f4' '40, 1' "$(f32 1e30 1e30 ${ones# 1})"
+invoke 1 kiln run gemm --a tall.npy --b wide.npy --out out/d.npy --compare oracle
+says stdout "FAILED: 2 of 1600 elements have no bound"
+result "two may not"
+npy tall.npy '<f4' '40, 1' "$(f32 1e30 $ones)"
+clamps=$KILN_TEST_BUILDDIR/tests/tools/plugins/.libs
+what="without a bound, a number is wrong where none can be"
+if [ -n "$KILN_TEST_STATIC" ]; then
+    skipped "$what" "there are no shared objects"
+else
+    invoke 1 env KILN_PROFILE= KILN_PLUGIN_PATH="$clamps" kiln run gemm --a tall.npy --b wide.npy --out out/d.npy \
+        --set 'plugins=["clamp"]' --compare oracle
+    says stdout "clamp" "[0, 0]" "FAILED: the error is beyond the bound"
+    result "$what"
+    invoke 1 env KILN_PLUGIN_PATH="$clamps:$KILN_PLUGIN_PATH" kiln run gemm --a tall.npy --b wide.npy --out out/d.npy \
+        --set 'plugins=["ref", "clamp"]' --compare clamp
+    says stdout "ref" "compared with clamp" "FAILED: the error is beyond the bound"
+    result "also in the backend that is compared with"
+fi
 rm -f out/*
 
 # ---- Outputs ----

@@ -89,13 +89,19 @@ typedef struct tensor_output {
 kiln_status tensor_file_write(const char *path, const tensor_output *outputs, int64_t count,
                               io_error *error);
 
-/* The same in two steps, for several files that are to change together: all are prepared, under
- * temporary names, and then each is given its name, which seldom fails. Both commit and discard
- * release `pending`; discard accepts NULL. A failed commit discards. */
+/* The same in two steps, for several files that are to change together: each is prepared, under a
+ * temporary name, and then all are given their names, in order. When one name cannot be given, the
+ * files that already have theirs are taken back: an old file, which a hard link has kept
+ * meanwhile, gets its name again. On a file system without hard links it cannot, and the sentence
+ * names what stays changed. Only a process that is killed, or a machine that stops,
+ * between the first name and the last leaves some files new and some old, each whole, and hidden
+ * files ".kiln-*.tmp" beside them.
+ *
+ * Both commit and discard release what they are given; discard accepts NULL. */
 typedef struct tensor_pending tensor_pending;
 kiln_status tensor_file_prepare(const char *path, const tensor_output *outputs, int64_t count,
                                 tensor_pending **pending, io_error *error);
-kiln_status tensor_pending_commit(tensor_pending *pending, io_error *error);
+kiln_status tensor_pending_commit(tensor_pending **pending, int64_t count, io_error *error);
 void tensor_pending_discard(tensor_pending *pending);
 
 #endif

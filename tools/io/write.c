@@ -86,7 +86,9 @@ struct tensor_pending {
     char *path;   /* as given, for messages */
     char *target; /* where the file really goes */
     char *folder, *temporary;
-    int mode; /* permissions of the file that is replaced; -1: none is */
+    int mode;     /* permissions of the file that is replaced; -1: none is */
+    char *old;    /* the hidden name of that file during a commit; NULL: it has none */
+    bool had_old; /* during a commit: there is such a file */
 };
 
 static void release(tensor_pending *pending)
@@ -95,6 +97,7 @@ static void release(tensor_pending *pending)
     free(pending->target);
     free(pending->folder);
     free(pending->temporary);
+    free(pending->old);
     free(pending);
 }
 
@@ -118,20 +121,28 @@ static kiln_status find_place(const char *path, tensor_pending *pending, io_erro
     return pending->folder ? KILN_OK : io_fail_memory(error, path);
 }
 
+enum { ATTEMPTS = 1000 };
+
+/* A name in the file's folder that nobody else should have; allocated. */
+static char *hidden_name(const tensor_pending *pending, int attempt)
+{
+    char *name;
+    return asprintf(&name, "%s.kiln-%ld-%d.tmp", pending->folder, (long)getpid(), attempt) < 0
+               ? NULL
+               : name;
+}
+
 /* Makes the temporary, empty. The mode of a new file follows the umask, which mkstemp() would not.
  */
 static kiln_status make_temporary(const char *path, tensor_pending *pending, io_error *error)
 {
-    enum { SUFFIX = 64, ATTEMPTS = 1000 };
-    size_t size = strlen(pending->folder) + SUFFIX;
-    pending->temporary = malloc(size);
-    if (!pending->temporary)
-        return io_fail_memory(error, path);
     int descriptor = -1;
     errno = EEXIST;
     for (int i = 0; i < ATTEMPTS && descriptor < 0 && errno == EEXIST; i++) {
-        snprintf(pending->temporary, size, "%s.kiln-%ld-%d.tmp", pending->folder, (long)getpid(),
-                 i);
+        free(pending->temporary);
+        pending->temporary = hidden_name(pending, i);
+        if (!pending->temporary)
+            return io_fail_memory(error, path);
         descriptor = open(pending->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     }
     if (descriptor < 0) {
@@ -234,25 +245,93 @@ void tensor_pending_discard(tensor_pending *pending)
         return;
     if (pending->temporary)
         unlink(pending->temporary);
+    if (pending->old)
+        unlink(pending->old);
     release(pending);
+}
+
+/* Keeps the old file, if there is one, under a hidden name. */
+static void keep_old(tensor_pending *pending)
+{
+    char *name = NULL;
+    int number = EEXIST;
+    for (int i = 0; i < ATTEMPTS && number == EEXIST; i++) {
+        free(name);
+        name = hidden_name(pending, i);
+        number = !name ? ENOMEM : link(pending->target, name) == 0 ? 0 : errno;
+    }
+    if (number == 0)
+        pending->old = name;
+    else
+        free(name);
+    pending->had_old = number != ENOENT;
+}
+
+/* Takes back a file that has been given its name. */
+static bool take_back(tensor_pending *pending)
+{
+    if (!pending->had_old)
+        return unlink(pending->target) == 0;
+    if (!pending->old || rename(pending->old, pending->target) != 0)
+        return false;
+    free(pending->old);
+    pending->old = NULL;
+    return true;
+}
+
+/* The failure of a rename, number `failed`, after what came before it has been taken back. */
+static kiln_status fail_commit(tensor_pending *const *pending, int64_t failed, int number,
+                               io_error *error)
+{
+    char changed[512] = "";
+    for (int64_t i = failed - 1; i >= 0; i--) {
+        if (take_back(pending[i]))
+            continue;
+        size_t used = strlen(changed);
+        snprintf(changed + used, sizeof changed - used, "%s%s%s%s", used ? ", " : "",
+                 pending[i]->path, pending[i]->old ? ", whose old content is " : "",
+                 pending[i]->old ? pending[i]->old : "");
+        free(pending[i]->old); /* the name only: the file stays */
+        pending[i]->old = NULL;
+    }
+    if (!changed[0])
+        return fail_write(pending[failed]->path, number, error);
+    return io_fail_system(error, number,
+                          "%s: could not be written, and these have changed and could not be put "
+                          "back: %s",
+                          pending[failed]->path, changed);
 }
 
 /* A folder that cannot be synced is no failure: at a loss of power it may come back with the old
  * file, which is whole as well. */
-kiln_status tensor_pending_commit(tensor_pending *pending, io_error *error)
+static void sync_folder(const char *folder)
 {
-    if (rename(pending->temporary, pending->target) < 0) {
-        kiln_status status = fail_write(pending->path, errno, error);
-        tensor_pending_discard(pending);
-        return status;
-    }
-    int descriptor = open(pending->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor >= 0) {
         fsync(descriptor);
         close(descriptor);
     }
-    release(pending);
-    return KILN_OK;
+}
+
+kiln_status tensor_pending_commit(tensor_pending **pending, int64_t count, io_error *error)
+{
+    kiln_status status = KILN_OK;
+    int64_t done = 0;
+    for (; !status && done < count; done += !status) {
+        if (done + 1 < count) /* nothing can fail after the last */
+            keep_old(pending[done]);
+        if (rename(pending[done]->temporary, pending[done]->target) < 0)
+            status = fail_commit(pending, done, errno, error);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (i < done) {
+            free(pending[i]->temporary); /* no longer there */
+            pending[i]->temporary = NULL;
+            sync_folder(pending[i]->folder);
+        }
+        tensor_pending_discard(pending[i]);
+    }
+    return status;
 }
 
 kiln_status tensor_file_write(const char *path, const tensor_output *outputs, int64_t count,
@@ -260,5 +339,5 @@ kiln_status tensor_file_write(const char *path, const tensor_output *outputs, in
 {
     tensor_pending *pending;
     kiln_status status = tensor_file_prepare(path, outputs, count, &pending, error);
-    return status ? status : tensor_pending_commit(pending, error);
+    return status ? status : tensor_pending_commit(&pending, 1, error);
 }

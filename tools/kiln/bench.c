@@ -132,6 +132,11 @@ static bool read_case(const bench_options *self, const char *text, bench_case *o
     if (self->packed)
         desc->head.flags |= KILN_GEMM_PACKED_B;
     one->gemm = (bench_gemm){*desc, one->words.alpha, one->words.beta, (uint64_t)self->seed};
+    bench_message message;
+    if (!bench_gemm_countable(&one->gemm, &message)) {
+        snprintf(problem->text, sizeof problem->text, "%.100s: %.200s", one->shape, message.text);
+        return false;
+    }
     bool plain =
         desc->d_type == desc->a_type || (desc->a_type == KILN_I8 && desc->d_type == KILN_I32);
     if (plain && desc->b_type == desc->a_type)

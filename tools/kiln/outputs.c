@@ -122,15 +122,6 @@ static bool prepare(const job_run *run, int64_t first, tensor_pending **pending)
     return good;
 }
 
-static bool commit(const job_run *run, tensor_pending *pending)
-{
-    io_error problem;
-    if (tensor_pending_commit(pending, &problem) == KILN_OK)
-        return true;
-    tool_fail(run->common, "%s", problem.text);
-    return false;
-}
-
 static bool is_first_of_file(const job_run *run, int64_t index)
 {
     for (int64_t other = 0; other < index; other++)
@@ -141,7 +132,7 @@ static bool is_first_of_file(const job_run *run, int64_t index)
 
 bool run_write_outputs(job_run *run)
 {
-    int64_t count = 0, committed = 0;
+    int64_t count = 0;
     bool good = true;
     tensor_pending **files = tool_allocate((size_t)run->job->output_count, sizeof *files);
     for (int64_t i = 0; good && i < run->job->output_count; i++) {
@@ -151,11 +142,15 @@ bool run_write_outputs(job_run *run)
         good = !tool_interrupted() && prepare(run, i, &files[count]);
         count += good;
     }
-    good = good && !tool_interrupted();
-    while (good && committed < count)
-        good = commit(run, files[committed++]);
-    while (committed < count)
-        tensor_pending_discard(files[committed++]);
+    io_error problem;
+    if (!good || tool_interrupted()) {
+        for (int64_t i = 0; i < count; i++)
+            tensor_pending_discard(files[i]);
+        good = false;
+    } else if (tensor_pending_commit(files, count, &problem) != KILN_OK) {
+        tool_fail(run->common, "%s", problem.text);
+        good = false;
+    }
     free(files);
     return good;
 }

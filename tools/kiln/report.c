@@ -85,7 +85,7 @@ static void comparison_cells(const job_run *run, int64_t index, tool_table *tabl
     const run_comparison *found = &run->steps[index].comparison;
     tool_table_cell(table, "%s", run->job->steps[index].name);
     if (!found->compared) {
-        for (int column = 0; column < 6; column++)
+        for (int column = 0; column < 7; column++)
             tool_table_cell(table, "%s", "");
         tool_table_cell(table, "NOT COMPARED: %s", found->why);
         return;
@@ -104,6 +104,10 @@ static void comparison_cells(const job_run *run, int64_t index, tool_table *tabl
         tool_table_cell(table, "%.3f", found->bound_ratio);
     else
         tool_table_cell(table, "%s", "");
+    if (found->unbounded >= 0)
+        tool_table_cell(table, "%lld", (long long)found->unbounded);
+    else
+        tool_table_cell(table, "%s", "");
     tool_table_cell(table, "%s%s", found->passed ? "passed" : "FAILED: ", found->why);
 }
 
@@ -111,7 +115,8 @@ static void print_comparisons(const job_run *run)
 {
     printf("\ncompared with %s\n", run->options->compare);
     tool_table *table = tool_table_new(
-        "step|>max difference|>max relative|worst at|>result|>reference|>error/bound|");
+        "step|>max difference|>max relative|worst at|>result|>reference|>error/bound|"
+        ">unbounded|");
     for (int64_t i = 0; i < run->job->step_count; i++)
         comparison_cells(run, i, table);
     tool_table_print(table, 0, stdout);

@@ -29,6 +29,7 @@ typedef struct run_comparison {
     double max_relative; /* the largest |difference| / |reference|, over elements whose reference is
                             not 0 */
     double bound_ratio;  /* the largest error / bound, of both results; negative = not known */
+    int64_t unbounded;   /* elements that have no bound; negative = not known */
     int64_t worst[3];    /* batch, row, column of the largest bound_ratio, or else difference */
     double worst_result, worst_reference;
 } run_comparison;

@@ -14,9 +14,12 @@ int tool_interrupted(void)
     return interrupt_signal;
 }
 
+/* Whichever of the two signals comes next ends the program. */
 static void on_interrupt(int number)
 {
     interrupt_signal = number;
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
 }
 
 static void write_text(const char *text)
@@ -89,7 +92,7 @@ void tool_catch_interrupts(void)
     memset(&action, 0, sizeof action);
     sigemptyset(&action.sa_mask);
     action.sa_handler = on_interrupt;
-    action.sa_flags = SA_RESTART | SA_RESETHAND;
+    action.sa_flags = SA_RESTART;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
 }
