@@ -38,19 +38,25 @@ static const char *missing_function(const kiln_device_table *table)
 {
 #define REQUIRED(name) \
     if (!table->name)  \
-        return #name;
-    REQUIRED(count)
-    REQUIRED(info)
-    REQUIRED(open)
-    REQUIRED(close)
-    REQUIRED(alloc)
-    REQUIRED(free)
-    REQUIRED(copy)
-    REQUIRED(stream_create) REQUIRED(stream_destroy) REQUIRED(stream_wait) REQUIRED(event_create)
-        REQUIRED(event_destroy) REQUIRED(event_record) REQUIRED(event_query) REQUIRED(event_wait)
-            REQUIRED(stream_wait_event)
+    return #name
+    REQUIRED(count);
+    REQUIRED(info);
+    REQUIRED(open);
+    REQUIRED(close);
+    REQUIRED(alloc);
+    REQUIRED(free);
+    REQUIRED(copy);
+    REQUIRED(stream_create);
+    REQUIRED(stream_destroy);
+    REQUIRED(stream_wait);
+    REQUIRED(event_create);
+    REQUIRED(event_destroy);
+    REQUIRED(event_record);
+    REQUIRED(event_query);
+    REQUIRED(event_wait);
+    REQUIRED(stream_wait_event);
 #undef REQUIRED
-                return NULL;
+    return NULL;
 }
 
 /* What a plugin wrote of a device, made safe to read. */

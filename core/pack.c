@@ -33,8 +33,8 @@ static kiln_status check_pack(kiln_plan *plan, uint32_t operand, const kiln_tens
         status = kiln_plan_pack_size(plan, operand, &bytes);
     if (status != KILN_OK)
         return status;
-    if (kiln_tensor_device(plan->runtime, packed) != plan->device ||
-        packed->byte_offset < 0 || (!packed->buffer && !packed->data))
+    if (kiln_tensor_device(plan->runtime, packed) != plan->device || packed->byte_offset < 0 ||
+        (!packed->buffer && !packed->data))
         return kiln_fail(KILN_INVALID,
                          "the packed tensor must be in memory of %s, where the plan runs",
                          plan->device->name);

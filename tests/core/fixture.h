@@ -75,8 +75,8 @@ const char *fixture_plugin_folder(void);
 /* Skips the test under ThreadSanitizer, which does not survive a fork. */
 void fixture_needs_fork(void);
 
-/* `function(argument)` in a child of fork; returns its result, 0 to 100, or 200 plus the signal that
- * ended it. */
+/* `function(argument)` in a child of fork; returns its result, 0 to 100, or 200 plus the signal
+ * that ended it. */
 int fixture_in_child(int (*function)(void *argument), void *argument);
 
 /* Runs function(argument, index) in `count` threads at once and waits for them. */
