@@ -125,7 +125,10 @@ static int call(struct npu_stream *stream, const struct command *command, char *
     if (stream->status < 0 && system->report)
         system->report(system->context, stream->status, stream->text);
     int status = command->as.host.function(command->as.host.argument, stream->status);
-    if (status < 0)
+    const char *reason = status < 0 && system->reason ? system->reason(system->context) : "";
+    if (status < 0 && *reason)
+        snprintf(text, size, "%s", reason);
+    else if (status < 0)
         snprintf(text, size, "a function on the stream returned status %d", status);
     return status;
 }

@@ -35,6 +35,8 @@ struct npu_system {
         changed; /* a command, an event or a gate was completed, or something was queued */
     /* Called before a host function that gets a fault, on its thread; may be NULL. */
     void (*report)(void *context, int status, const char *text);
+    /* Why a host function failed, asked on its thread; may be NULL. */
+    const char *(*reason)(void *context);
     void *context;
 };
 
@@ -46,7 +48,8 @@ struct npu_event;
 typedef int (*npu_host_function)(void *argument, int status);
 
 void npu_system_open(struct npu_system *system,
-                     void (*report)(void *context, int status, const char *text), void *context);
+                     void (*report)(void *context, int status, const char *text),
+                     const char *(*reason)(void *context), void *context);
 void npu_system_close(struct npu_system *system);
 
 /* Starts a device and its thread. */

@@ -7,9 +7,11 @@
 #include <string.h>
 
 void npu_system_open(struct npu_system *system,
-                     void (*report)(void *context, int status, const char *text), void *context)
+                     void (*report)(void *context, int status, const char *text),
+                     const char *(*reason)(void *context), void *context)
 {
     system->report = report;
+    system->reason = reason;
     system->context = context;
     pthread_mutex_init(&system->lock, NULL);
     pthread_cond_init(&system->changed, NULL);

@@ -189,14 +189,9 @@ static bool accept_epilogues(const kiln_gemm_desc *desc, struct npu_gemm *gemm, 
 static bool accept_device(const struct npu_instance *instance, kiln_device *device,
                           kiln_answer *answer)
 {
-    kiln_device_info info = {.struct_size = sizeof info};
-    if (instance->host->device_native(device, instance))
+    if (instance->host->device_index(device, instance) >= 0)
         return true;
-    if (instance->host->device_is_host(device) ||
-        instance->host->device_info(device, &info) != KILN_OK ||
-        (info.flags & KILN_DEVICE_HOST_ADDRESSABLE))
-        return decline(answer, "npu computes in the memory of its own devices only");
-    return true; /* not opened yet */
+    return decline(answer, "npu computes in the memory of its own devices only");
 }
 
 _Static_assert(KILN_GEMM_MAX_EPILOGUES == NPU_EPILOGUES, "the engine takes as many epilogues");

@@ -143,6 +143,11 @@ static void report(void *context, int status, const char *text)
     instance->host->set_error((kiln_status)status, "%s", text);
 }
 
+static const char *reason(void *context)
+{
+    return ((const struct npu_instance *)context)->host->last_error();
+}
+
 static kiln_status open_instance(const kiln_host *host, const kiln_option_value *values,
                                  void **result)
 {
@@ -157,7 +162,7 @@ static kiln_status open_instance(const kiln_host *host, const kiln_option_value 
     }
     instance->host = host;
     instance->devices = values[OPTION_DEVICES].integer;
-    npu_system_open(&instance->system, report, instance);
+    npu_system_open(&instance->system, report, reason, instance);
     *result = instance;
     return KILN_OK;
 }

@@ -371,7 +371,9 @@ static void test_nothing_is_left_behind(void **state)
     if (SANITIZED)
         return; /* their own memory grows */
     assert_int_equal(early.mappings, late.mappings);
-    assert_int_equal(early.heap, late.heap);
+    /* A chunk may be some bytes larger than was asked for when what would be left of it is too
+     * small to stand alone; the smallest leak, 16 bytes a cycle, would show as 16,000. */
+    assert_in_range(late.heap, early.heap - 256, early.heap + 256);
 }
 
 /* What a thread keeps for its next allocation counts as in use; so without that. It can be said

@@ -34,7 +34,7 @@ static int set_up(void **state)
     struct npu_config config;
     npu_config_defaults(&config);
     config.size[NPU_GM] = 1 << 20;
-    npu_system_open(&fixture.system, report, NULL);
+    npu_system_open(&fixture.system, report, NULL, NULL);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(
             npu_device_open(&fixture.system, &config, &fixture.device[i], error, sizeof error),
@@ -372,7 +372,7 @@ static void opening_and_closing_leaves_nothing(void **state)
     struct npu_system system;
     int count = 0;
     npu_config_defaults(&config);
-    npu_system_open(&system, NULL, NULL);
+    npu_system_open(&system, NULL, NULL, NULL);
     for (int i = 0; i < 100; i++) {
         struct npu_device *device;
         struct npu_stream *stream;
