@@ -79,7 +79,7 @@ static bool ends_within_line(int file)
 
 bool kiln_line_append(const kiln_line *line, const char *path)
 {
-    enum { FLAGS = O_CREAT | O_APPEND | O_CLOEXEC };
+    enum { FLAGS = O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK }; /* a FIFO must not block */
     int file = open(path, O_RDWR | FLAGS, 0644);
     if (file < 0)
         file = open(path, O_WRONLY | FLAGS, 0644);

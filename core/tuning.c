@@ -4,8 +4,11 @@
 #include "core/tuning.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/json.h"
 #include "core/plan.h"
@@ -107,9 +110,23 @@ static void log_unreadable(kiln_runtime *runtime, const kiln_tuning *tuning)
                      tuning->path, strerror(errno));
 }
 
+/* NULL with errno. A FIFO or a device could block, or never end. */
+static FILE *open_regular(const char *path)
+{
+    struct stat status;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return NULL;
+    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode))
+        return fdopen(file, "r");
+    close(file);
+    errno = EINVAL;
+    return NULL;
+}
+
 static void read_file(kiln_runtime *runtime, kiln_tuning *tuning)
 {
-    FILE *file = fopen(tuning->path, "re");
+    FILE *file = open_regular(tuning->path);
     char *line = NULL;
     size_t capacity = 0;
     ssize_t size;

@@ -283,6 +283,12 @@ static void test_file_that_cannot_be_read(void **state)
     kiln_runtime *runtime = open_with_file(""); /* a folder */
     assert_says(fixture_log(), "tuning.jsonl");
     kiln_runtime_close(runtime);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(mkfifo(path, 0644), 0); /* to which nobody will write */
+    fixture_clear_log();
+    runtime = open_with_file("");
+    assert_says(fixture_log(), "tuning.jsonl");
+    kiln_runtime_close(runtime);
     fixture_clear_log();
 }
 
