@@ -74,7 +74,9 @@ void bench_table_row(FILE *file, const bench_result *result)
                 number_text(result->ceiling_pct, 1, " %", ceiling));
     if (!isnan(result->limit_ns))
         fprintf(file, " limit %s: %s", time_text(result->limit_ns, time),
-                bench_result_beyond(result) ? "FAIL" : "pass");
+                result->void_reason[0]        ? "void"
+                : bench_result_beyond(result) ? "FAIL"
+                                              : "pass");
     fputc('\n', file);
     for (int64_t i = 0; i < result->peer_count; i++)
         print_peer(file, result, &result->peers[i]);

@@ -16,8 +16,11 @@ mkdir -p "$HOME" || exit 99
 
 CMOCKA_MESSAGE_OUTPUT=TAP
 export CMOCKA_MESSAGE_OUTPUT
+# Kiln answers for a failed allocation; the sanitizers' allocators must not.
+ASAN_OPTIONS=allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+TSAN_OPTIONS=allocator_may_return_null=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}
 UBSAN_OPTIONS=print_stacktrace=1${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}
-export UBSAN_OPTIONS
+export ASAN_OPTIONS TSAN_OPTIONS UBSAN_OPTIONS
 
 limit=${KILN_TEST_TIMEOUT:-300}
 

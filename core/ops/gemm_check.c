@@ -271,12 +271,10 @@ static kiln_status check_epilogues(const kiln_gemm_desc *desc, kiln_device *home
         uint32_t slot = KILN_GEMM_OPERAND + i;
         if (epilogue->operand == KILN_OPERAND_NONE)
             continue;
-        if (slot >= head->tensor_count)
-            return kiln_fail(
-                KILN_INVALID,
-                "gemm: %u tensors were given, but epilogue %u needs its operand in slot %u",
-                head->tensor_count, i, slot);
         const kiln_tensor *tensor = &head->tensors[slot];
+        if (slot >= head->tensor_count || tensor->type == KILN_TYPE_NONE)
+            return kiln_fail(KILN_INVALID, "gemm: epilogue %u needs its operand in slot %u", i,
+                             slot);
         int64_t count = epilogue->operand == KILN_OPERAND_ROW      ? n
                         : epilogue->operand == KILN_OPERAND_COLUMN ? m
                                                                    : 1;

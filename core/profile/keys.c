@@ -36,7 +36,7 @@ const kiln_key kiln_keys[] = {
      "device where tensors are placed when nothing else is said: host, or PLUGIN:INDEX such as "
      "acme:0"},
     {"options", KILN_KEY_OPTIONS, 0, 0, NULL, NULL,
-     "per plugin, the options that it declares; `kiln info` lists them"},
+     "per plugin, the options that it declares; `kiln info --print-config` lists them"},
     {"staging.policy", KILN_KEY_CHOICE, 0, 0, "deny|allow", "deny",
      "whether host tensors may be copied to a device and back when an operator runs there"},
     {"staging.pool_bytes", KILN_KEY_SIZE, MIB, TIB, NULL, "256MiB",

@@ -89,7 +89,7 @@ typedef enum kiln_epilogue_kind {
 
 /* Shape of an epilogue's operand. */
 typedef enum kiln_operand_shape {
-    KILN_OPERAND_NONE = 0,
+    KILN_OPERAND_NONE = 0,   /* for BIAS taken as ROW, for RESIDUAL and MULTIPLY as MATRIX */
     KILN_OPERAND_SCALAR = 1, /* [1] */
     KILN_OPERAND_ROW = 2,    /* [N], the same for every row */
     KILN_OPERAND_COLUMN = 3, /* [M], one per row */

@@ -7,6 +7,10 @@
  *         return host_abi_minor >= 0 ? &acme_plugin : NULL;
  *     }
  *
+ *     cc -std=c11 -fPIC -shared -fvisibility=hidden -o acme.so acme.c
+ *
+ * The file bears the plugin's name, and KILN_PLUGIN_PATH or plugin_path in the profile its folder.
+ *
  * How versions work. The suffix of the symbol is the ABI major; a mismatch fails when the symbol is
  * looked up. Minor versions only append: every table and descriptor begins with its struct_size,
  * and whoever receives one copies it into a zeroed one of the size that it knows, so that a missing

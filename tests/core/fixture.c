@@ -12,14 +12,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Absurd sizes must come back as NULL, as they do without AddressSanitizer. */
-const char *__asan_default_options(void);
+/* Absurd sizes must come back as NULL, as they do without the sanitizers, whose runtime looks for
+ * these names. */
+KILN_API const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "allocator_may_return_null=1";
 }
 
-const char *__tsan_default_options(void);
+KILN_API const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
     return "allocator_may_return_null=1";

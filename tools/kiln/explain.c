@@ -86,6 +86,8 @@ static void print_candidates(const question *asked, const char *device,
 {
     char time[32], bytes[32];
     printf("%s  %s  on %s\n\n", asked->operator_name, asked->shape, device);
+    if (count == 0)
+        return;
     tool_table *table =
         tool_table_new("|backend|device|support|kernel|>estimate|>workspace|reason");
     for (int64_t i = 0; i < count; i++) {
@@ -114,7 +116,8 @@ static void print_choice(const kiln_candidate *candidates, int64_t count)
                    candidates[i].staged ? "; the core copies the tensors there and back" : "");
             return;
         }
-    puts("\nNo backend serves this.");
+    puts(count ? "\nNo backend serves this."
+               : "No open plugin offers this operator; `kiln info` lists what was found.");
 }
 
 /* ---- Asking ---- */
