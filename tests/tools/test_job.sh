@@ -327,18 +327,26 @@ for signal in INT TERM; do
 done
 
 # The next step never comes while a pipe as the job keeps the program waiting: the second signal, of either kind, ends it.
-mkfifo waiting.yaml
-kiln run waiting.yaml >stdout 2>stderr &
-job=$!
-sleep 1
-kill -INT $job
-sleep 1
-problem=
-kill -0 $job 2>kill.log || problem="the first signal ended it"
-kill -TERM $job
-wait $job
-code=$?
-[ $code -eq 143 ] || problem="${problem:-exit code $code instead of 143}"
-result "a second signal, also another one, ends kiln run at once"
+# ThreadSanitizer holds signals back while the program waits so.
+if grep -q __tsan_init "$KILN_TEST_BUILDDIR/.libs/kiln" "$KILN_TEST_BUILDDIR/kiln" 2>/dev/null; then
+    skipped "a second signal, also another one, ends kiln run at once" "ThreadSanitizer defers signals"
+else
+    mkfifo waiting.yaml
+    kiln run waiting.yaml >stdout 2>stderr &
+    job=$!
+    sleep 1
+    kill -INT $job
+    sleep 1
+    problem=
+    kill -0 $job 2>kill.log || problem="the first signal ended it"
+    kill -TERM $job
+    (sleep 20; kill -KILL $job) >/dev/null 2>&1 &
+    guard=$!
+    wait $job
+    code=$?
+    kill $guard 2>/dev/null
+    [ $code -eq 143 ] || problem="${problem:-exit code $code instead of 143}"
+    result "a second signal, also another one, ends kiln run at once"
+fi
 
 finish
