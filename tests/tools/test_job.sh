@@ -226,7 +226,9 @@ steps: [{operator: kiln.gemm/1, a: a, b: b, d: d, alpha: 1e999}]
 # 2^24 rows of 2^40 bytes each are 2^64 bytes; the files are holes.
 printf '\223NUMPY\001\000v\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 1099511627776), }" >wide.npy
 printf '\223NUMPY\001\000v\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (16777216,), }" >many.npy
-if truncate -s 1099511627904 wide.npy 2>/dev/null && truncate -s 16777344 many.npy; then
+if grep -q __tsan_init "$KILN_TEST_BUILDDIR/.libs/kiln" "$KILN_TEST_BUILDDIR/kiln" 2>/dev/null; then
+    skipped "rows beyond what can be counted" "ThreadSanitizer cannot map a terabyte"
+elif truncate -s 1099511627904 wide.npy 2>/dev/null && truncate -s 16777344 many.npy; then
     refuses "rows beyond what can be counted" "which is too large" "schema: 1
 tensors: {w: {file: wide.npy, rows: many.npy}, a: a.npy, b: b.npy}
 ${step}outputs: {w: w.npy}
