@@ -19,7 +19,7 @@ examples: kiln
 offences() {
     (cd "$1" && find include support core plugins conformance bench tools examples -name '*.[ch]' \
         ! -path support/preload.c ! -path 'examples/vendor-plugin/*' 2>/dev/null |
-        xargs -r grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]' /dev/null) |
+        xargs grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]' /dev/null) |
         awk -v root="$1" -v rules="$rules" '
         BEGIN {
             count = split(rules, lines, "\n")

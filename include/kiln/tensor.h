@@ -475,13 +475,15 @@ static inline kiln_tensor kiln_tensor_host(uint32_t type, void *data, uint32_t r
     tensor.data = data;
     tensor.type = type;
     tensor.rank = rank;
-    int64_t stride = 1, bits = kiln_type_bits(type);
+    /* Unsigned: a shape beyond counting is refused by whoever takes the tensor; no overflow here. */
+    uint64_t stride = 1;
+    int bits = kiln_type_bits(type);
     for (uint32_t i = rank; i-- > 0;) {
-        int64_t extent = shape[i] > 0 ? shape[i] : 1;
+        uint64_t extent = shape[i] > 0 ? (uint64_t)shape[i] : 1;
         tensor.shape[i] = shape[i];
-        tensor.strides[i] = stride;
+        tensor.strides[i] = (int64_t)stride;
         if (i == rank - 1 && bits > 0 && bits < 8)
-            extent = (extent * bits + 7) / 8 * 8 / bits;
+            extent = (extent * (uint64_t)bits + 7) / 8 * 8 / (uint64_t)bits;
         stride *= extent;
     }
     return tensor;
