@@ -475,7 +475,7 @@ static inline kiln_tensor kiln_tensor_host(uint32_t type, void *data, uint32_t r
     tensor.data = data;
     tensor.type = type;
     tensor.rank = rank;
-    /* Unsigned: a shape beyond counting is refused by whoever takes the tensor; no overflow here. */
+    /* Unsigned, so without overflow: whoever takes the tensor refuses a shape beyond counting. */
     uint64_t stride = 1;
     int bits = kiln_type_bits(type);
     for (uint32_t i = rank; i-- > 0;) {
