@@ -270,9 +270,7 @@ kiln_status kiln_copy(kiln_stream *stream, kiln_runtime *runtime, const kiln_ten
         if (status != KILN_OK)
             return status;
         status = device->table.copy(device->native, internal->native, &request);
-        kiln_status finished = kiln_stream_wait(internal);
-        kiln_device_unlock(device, finished);
-        status = status != KILN_OK ? status : finished;
+        status = kiln_device_finish(device, status);
     }
     trace_copy(runtime, device, source, begin, status);
     return status;
@@ -331,9 +329,7 @@ kiln_status kiln_fill(kiln_stream *stream, kiln_runtime *runtime, const kiln_ten
         if (status != KILN_OK)
             return status;
         status = device->table.fill(device->native, internal->native, &request);
-        kiln_status finished = kiln_stream_wait(internal);
-        kiln_device_unlock(device, finished);
-        return status != KILN_OK ? status : finished;
+        return kiln_device_finish(device, status);
     }
     kiln_pending *pending = NULL;
     status = kiln_device_ready(device);

@@ -186,13 +186,15 @@ kiln_status kiln_device_lock(kiln_device *device, kiln_stream **stream)
     return KILN_OK;
 }
 
-void kiln_device_unlock(kiln_device *device, kiln_status status)
+kiln_status kiln_device_finish(kiln_device *device, kiln_status status)
 {
-    if (status != KILN_OK) {
+    kiln_status fault = kiln_stream_wait(device->internal);
+    if (fault != KILN_OK) {
         kiln_stream_destroy(device->internal); /* sets the same sentence again */
         device->internal = NULL;
     }
     pthread_mutex_unlock(&device->internal_mutex);
+    return fault != KILN_OK ? fault : status;
 }
 
 int64_t kiln_device_count(const kiln_runtime *runtime)

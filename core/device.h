@@ -138,10 +138,12 @@ void kiln_stream_reap(kiln_stream *stream);
 kiln_status kiln_stream_workspace(kiln_stream *stream, int64_t bytes, kiln_buffer **workspace);
 
 /* The device's own stream, for work without a stream, locked for the caller until
- * kiln_device_unlock(), which gets the status of the wait for it: a stream that has faulted is
- * replaced. */
+ * kiln_device_finish(). */
 kiln_status kiln_device_lock(kiln_device *device, kiln_stream **stream);
-void kiln_device_unlock(kiln_device *device, kiln_status status);
+
+/* Waits for the work that was queued, of which `status` is what queueing it returned, and unlocks.
+ * Returns the fault of the stream, which is then replaced, else `status`. */
+kiln_status kiln_device_finish(kiln_device *device, kiln_status status);
 
 /* Device memory for staged tensors from a pool bounded by staging.pool_bytes; CAPACITY when in-use
  * blocks leave no room. */

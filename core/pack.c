@@ -80,9 +80,7 @@ static kiln_status pack_now(kiln_plan *plan, pack_fn function, uint32_t operand,
     if (status != KILN_OK)
         return status;
     status = pack_on_device(plan, stream, function, operand, from, to);
-    kiln_status finished = kiln_stream_wait(stream);
-    kiln_device_unlock(plan->device, finished);
-    return status != KILN_OK ? status : finished;
+    return kiln_device_finish(plan->device, status);
 }
 
 /* Packs or unpacks a strided tensor that lives on the host for a plan that does not, through device

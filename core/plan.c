@@ -171,14 +171,12 @@ void kiln_plan_release(kiln_plan *plan)
     if (!plan || atomic_fetch_sub_explicit(&plan->references, 1, memory_order_acq_rel) != 1)
         return;
     /* In a child process the plan of a device that does not survive fork is the parent's. */
-    if (plan->device->fork_safe || plan->generation == kiln_process_generation())
-        /* In a child process the plan of a device that does not survive fork is the parent's. */
-        if (plan->device->fork_safe || plan->generation == kiln_process_generation()) {
-            kiln_place place = {"freeing a plan of plugin", plan->instance->path};
-            kiln_visit before = kiln_enter(&place);
-            plan->table.free(plan->native);
-            kiln_leave(&before);
-        }
+    if (plan->device->fork_safe || plan->generation == kiln_process_generation()) {
+        kiln_place place = {"freeing a plan of plugin", plan->instance->path};
+        kiln_visit before = kiln_enter(&place);
+        plan->table.free(plan->native);
+        kiln_leave(&before);
+    }
     for (int i = 0; i < KILN_PLAN_WORKSPACES; i++)
         free(atomic_load(&plan->workspaces[i]));
     free(plan);

@@ -182,6 +182,25 @@ static bool is_absent(const kiln_tensor *tensor)
     return tensor->type == KILN_TYPE_NONE || (!tensor->buffer && !tensor->data);
 }
 
+/* Copies one tensor between host and device, and tells the listener. */
+static kiln_status copy_staged(const kiln_plan *plan, const kiln_tensor *to,
+                               const kiln_tensor *from, int64_t bytes, const char *text)
+{
+    int64_t started = kiln_now_ns();
+    kiln_status status = kiln_copy(NULL, plan->runtime, to, from);
+    if (kiln_tracing(plan->runtime))
+        kiln_trace_emit(plan->runtime, (kiln_trace_event){.kind = KILN_TRACE_STAGE,
+                                                          .status = status,
+                                                          .operator_name = plan->operator_name,
+                                                          .backend = plan->instance->name,
+                                                          .device = plan->device->name,
+                                                          .text = text,
+                                                          .begin_ns = started,
+                                                          .end_ns = kiln_now_ns(),
+                                                          .bytes = bytes});
+    return status;
+}
+
 /* A view of the same shape over device memory. */
 static kiln_status stage_tensor(kiln_plan *plan, staged_run *run, const kiln_tensor *host,
                                 bool copy_in, kiln_tensor *staged, int64_t *bytes)
@@ -196,21 +215,7 @@ static kiln_status stage_tensor(kiln_plan *plan, staged_run *run, const kiln_ten
         return status;
     run->buffers[run->buffer_count++] = staged->buffer;
     *bytes = kiln_tensor_elements(host) * kiln_type_bits(host->type) / 8;
-    if (!copy_in)
-        return KILN_OK;
-    int64_t started = kiln_now_ns();
-    status = kiln_copy(NULL, plan->runtime, staged, host);
-    if (kiln_tracing(plan->runtime))
-        kiln_trace_emit(plan->runtime, (kiln_trace_event){.kind = KILN_TRACE_STAGE,
-                                                          .status = status,
-                                                          .operator_name = plan->operator_name,
-                                                          .backend = plan->instance->name,
-                                                          .device = plan->device->name,
-                                                          .text = "to the device",
-                                                          .begin_ns = started,
-                                                          .end_ns = kiln_now_ns(),
-                                                          .bytes = *bytes});
-    return status;
+    return copy_in ? copy_staged(plan, staged, host, *bytes, "to the device") : KILN_OK;
 }
 
 static kiln_status stage_all(kiln_plan *plan, staged_run *run, const kiln_args_head *arguments)
@@ -248,18 +253,8 @@ static kiln_status return_outputs(kiln_plan *plan, staged_run *run, const kiln_a
     for (uint32_t i = 0; status == KILN_OK && i < arguments->tensor_count; i++) {
         if (!(plan->outputs >> i & 1) || is_absent(&arguments->tensors[i]))
             continue;
-        int64_t started = kiln_now_ns();
-        status = kiln_copy(NULL, plan->runtime, &arguments->tensors[i], &run->tensors[i]);
-        if (kiln_tracing(plan->runtime))
-            kiln_trace_emit(plan->runtime, (kiln_trace_event){.kind = KILN_TRACE_STAGE,
-                                                              .status = status,
-                                                              .operator_name = plan->operator_name,
-                                                              .backend = plan->instance->name,
-                                                              .device = plan->device->name,
-                                                              .text = "to the host",
-                                                              .begin_ns = started,
-                                                              .end_ns = kiln_now_ns(),
-                                                              .bytes = run->bytes[i]});
+        status = copy_staged(plan, &arguments->tensors[i], &run->tensors[i], run->bytes[i],
+                             "to the host");
     }
     return status;
 }
@@ -272,11 +267,7 @@ static kiln_status run_on_internal_stream(kiln_plan *plan, verb_fn verb,
     if (status != KILN_OK)
         return status;
     status = queue_on_device(plan, verb, stream, arguments);
-    kiln_status finished = status == KILN_OK ? kiln_stream_wait(stream) : status;
-    if (status != KILN_OK && kiln_stream_wait(stream) == KILN_OK)
-        finished = KILN_OK; /* refused before it was queued: the stream is sound */
-    kiln_device_unlock(plan->device, finished);
-    return status != KILN_OK ? status : finished;
+    return kiln_device_finish(plan->device, status);
 }
 
 static kiln_status run_staged(kiln_plan *plan, verb_fn verb, const kiln_args_head *arguments)

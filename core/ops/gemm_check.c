@@ -370,10 +370,8 @@ static inline uint64_t not_plain(const kiln_tensor *tensor, const plain_expectat
     memcpy(&layout_and_flags, &tensor->layout, sizeof layout_and_flags);
     uint64_t address = (uint64_t)(uintptr_t)tensor->data;
     *begin = address + (uint64_t)tensor->byte_offset;
-    *end =
-        *begin +
-        (uint64_t)rows *
-            stride; /* with the gap behind the last row: an overlap is looked at closely anyway */
+    /* With the gap behind the last row: what seems to overlap is looked at closely anyway. */
+    *end = *begin + (uint64_t)rows * stride;
     return (type_and_rank ^ expected->type_and_rank) | layout_and_flags | tensor->reserved |
            (uint64_t)(uintptr_t)tensor->scale | (uint64_t)(uintptr_t)tensor->zero_point |
            (uint64_t)(uintptr_t)tensor->buffer | (uint64_t)(tensor->shape[0] ^ rows) |

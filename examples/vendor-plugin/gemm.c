@@ -53,7 +53,7 @@ static kiln_status gemm_query(void *instance, kiln_device *device, const kiln_op
     kiln_gemm_desc desc;
     const char *reason = why_not(instance, device, descriptor, &desc);
     if (reason) {
-        strncpy(answer->reason, reason, sizeof answer->reason - 1);
+        kiln_decline(answer, "%s", reason);
         return KILN_OK;
     }
     answer->support = KILN_SUPPORT_NATIVE;

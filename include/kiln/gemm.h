@@ -39,7 +39,10 @@ extern "C" {
 
 #define KILN_GEMM "kiln.gemm/1"
 
-enum { KILN_GEMM_MAX_EPILOGUES = 8 };
+enum {
+    KILN_GEMM_MAX_EPILOGUES = 8,
+    KILN_GEMM_MAX_I8_K = 131071 /* 131,072 * 128 * 128 = 2^31 */
+};
 
 /* Slots of kiln_gemm_args.head.tensors. */
 enum {

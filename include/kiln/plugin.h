@@ -29,6 +29,9 @@
 #ifndef KILN_PLUGIN_H
 #define KILN_PLUGIN_H
 
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "kiln/kiln.h"
 
 #ifdef __cplusplus
@@ -421,6 +424,19 @@ static inline kiln_status kiln_receive_descriptor(void *destination, size_t know
     memcpy(destination, source, size < known ? size : known);
     ((kiln_op_head *)destination)->struct_size = (uint32_t)known;
     return KILN_OK;
+}
+
+/* For query: support NO, with the reason. Returns false, so that `return kiln_decline(…)` reads
+ * well in a check. */
+static inline bool kiln_decline(kiln_answer *answer, const char *format, ...) KILN_PRINTF(2, 3);
+static inline bool kiln_decline(kiln_answer *answer, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    answer->support = KILN_SUPPORT_NO;
+    vsnprintf(answer->reason, sizeof answer->reason, format, arguments);
+    va_end(arguments);
+    return false;
 }
 
 /* Host address of a tensor's first element; NULL when the host cannot address it. */

@@ -9,26 +9,11 @@
  * run must have the largest K. */
 #include "plugins/npu/glue.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 enum {
     KNOWN_FLAGS = KILN_GEMM_TRANSPOSE_A | KILN_GEMM_TRANSPOSE_B | KILN_GEMM_PACKED_A |
                   KILN_GEMM_PACKED_B | KILN_GEMM_DYNAMIC_M | KILN_GEMM_DYNAMIC_N |
-                  KILN_GEMM_DYNAMIC_K | KILN_GEMM_DYNAMIC_BATCH | KILN_GEMM_SATURATE,
-    LARGEST_I8_DEPTH = 131071 /* 131,072 * 128 * 128 = 2^31 */
+                  KILN_GEMM_DYNAMIC_K | KILN_GEMM_DYNAMIC_BATCH | KILN_GEMM_SATURATE
 };
-
-/* Writes the reason; returns false, so that `return decline(…)` reads well. */
-static bool decline(kiln_answer *answer, const char *format, ...) KILN_PRINTF(2, 3);
-static bool decline(kiln_answer *answer, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(answer->reason, sizeof answer->reason, format, arguments);
-    va_end(arguments);
-    return false;
-}
 
 static bool type_of(uint32_t type, enum npu_type *result)
 {
@@ -58,23 +43,26 @@ static bool accept_types(const kiln_gemm_desc *desc, struct npu_gemm *gemm, kiln
     const char *a = kiln_type_name(desc->a_type);
     uint32_t sum = desc->a_type == KILN_I8 ? KILN_I32 : KILN_F32;
     if (!type_of(desc->a_type, &gemm->type) || gemm->type == NPU_F32 || gemm->type == NPU_I32)
-        return decline(answer, "a_type = %s: the cube unit multiplies f16, bf16 and i8", a);
+        return kiln_decline(answer, "a_type = %s: the cube unit multiplies f16, bf16 and i8", a);
     if (desc->b_type != desc->a_type)
-        return decline(answer, "b_type = %s with a_type = %s: the cube unit wants both the same",
-                       kiln_type_name(desc->b_type), a);
+        return kiln_decline(answer,
+                            "b_type = %s with a_type = %s: the cube unit wants both the same",
+                            kiln_type_name(desc->b_type), a);
     if (!type_of(desc->d_type, &gemm->d_type))
-        return decline(answer, "d_type = %s: the vector unit knows f32, f16, bf16, i32 and i8",
-                       kiln_type_name(desc->d_type));
+        return kiln_decline(answer, "d_type = %s: the vector unit knows f32, f16, bf16, i32 and i8",
+                            kiln_type_name(desc->d_type));
     gemm->c_type = gemm->d_type;
     if (desc->c_type != KILN_TYPE_NONE && !type_of(desc->c_type, &gemm->c_type))
-        return decline(answer, "c_type = %s: the vector unit knows f32, f16, bf16, i32 and i8",
-                       kiln_type_name(desc->c_type));
+        return kiln_decline(answer, "c_type = %s: the vector unit knows f32, f16, bf16, i32 and i8",
+                            kiln_type_name(desc->c_type));
     if (desc->accumulator && desc->accumulator != sum)
-        return decline(answer, "accumulator = %s: with a_type = %s the cube unit accumulates in %s",
-                       kiln_type_name(desc->accumulator), a, kiln_type_name(sum));
-    if (gemm->type == NPU_I8 && desc->k > LARGEST_I8_DEPTH)
-        return decline(answer, "k = %lld with a_type = i8: the sum may overflow i32 beyond k = %d",
-                       (long long)desc->k, LARGEST_I8_DEPTH);
+        return kiln_decline(answer,
+                            "accumulator = %s: with a_type = %s the cube unit accumulates in %s",
+                            kiln_type_name(desc->accumulator), a, kiln_type_name(sum));
+    if (gemm->type == NPU_I8 && desc->k > KILN_GEMM_MAX_I8_K)
+        return kiln_decline(answer,
+                            "k = %lld with a_type = i8: the sum may overflow i32 beyond k = %d",
+                            (long long)desc->k, KILN_GEMM_MAX_I8_K);
     return true;
 }
 
@@ -87,25 +75,26 @@ static bool is_plain(const kiln_quantization *quantization)
 static bool accept_modes(const kiln_gemm_desc *desc, kiln_answer *answer)
 {
     if (desc->head.flags & ~(uint32_t)KNOWN_FLAGS)
-        return decline(answer, "flags = 0x%x: npu knows 0x%x", (unsigned)desc->head.flags,
-                       (unsigned)KNOWN_FLAGS);
+        return kiln_decline(answer, "flags = 0x%x: npu knows 0x%x", (unsigned)desc->head.flags,
+                            (unsigned)KNOWN_FLAGS);
     if (desc->precision != KILN_PRECISION_EXACT && desc->precision != KILN_PRECISION_FAST)
-        return decline(answer,
-                       "precision = %u: npu has one precision, and cannot be asked for a "
-                       "relative error",
-                       (unsigned)desc->precision);
+        return kiln_decline(answer,
+                            "precision = %u: npu has one precision, and cannot be asked for a "
+                            "relative error",
+                            (unsigned)desc->precision);
     if (desc->max_rel_error != 0)
-        return decline(answer, "max_rel_error = %g: npu has one precision", desc->max_rel_error);
+        return kiln_decline(answer, "max_rel_error = %g: npu has one precision",
+                            desc->max_rel_error);
     if (desc->grouping != KILN_GROUPING_NONE || desc->groups)
-        return decline(answer, "grouping = %u with %lld groups: npu groups nothing",
-                       (unsigned)desc->grouping, (long long)desc->groups);
+        return kiln_decline(answer, "grouping = %u with %lld groups: npu groups nothing",
+                            (unsigned)desc->grouping, (long long)desc->groups);
     if (!is_plain(&desc->a_quantization) || !is_plain(&desc->b_quantization) ||
         !is_plain(&desc->d_quantization))
-        return decline(answer, "npu takes and gives no scales or zero points");
+        return kiln_decline(answer, "npu takes and gives no scales or zero points");
     if (desc->m > INT32_MAX || desc->n > INT32_MAX || desc->batch > INT32_MAX)
-        return decline(answer,
-                       "m = %lld, n = %lld, batch = %lld: npu takes at most 2^31 - 1 of each",
-                       (long long)desc->m, (long long)desc->n, (long long)desc->batch);
+        return kiln_decline(answer,
+                            "m = %lld, n = %lld, batch = %lld: npu takes at most 2^31 - 1 of each",
+                            (long long)desc->m, (long long)desc->n, (long long)desc->batch);
     return true;
 }
 
@@ -153,20 +142,20 @@ static bool accept_epilogue(const kiln_epilogue *epilogue, uint32_t index,
     };
     *result = (struct npu_epilogue){.type = NPU_F32};
     if (!function_of(epilogue, &result->function))
-        return decline(answer, "epilogues[%u].kind = %u is not offered", (unsigned)index,
-                       (unsigned)epilogue->kind);
+        return kiln_decline(answer, "epilogues[%u].kind = %u is not offered", (unsigned)index,
+                            (unsigned)epilogue->kind);
     if (epilogue->operand > KILN_OPERAND_MATRIX)
-        return decline(answer, "epilogues[%u].operand = %u is not known", (unsigned)index,
-                       (unsigned)epilogue->operand);
+        return kiln_decline(answer, "epilogues[%u].operand = %u is not known", (unsigned)index,
+                            (unsigned)epilogue->operand);
     result->shape = shapes[epilogue->operand];
     bool wants = npu_vector_sources(result->function) == 2;
     if (wants != (result->shape != NPU_OPERAND_NONE))
-        return decline(answer, "epilogues[%u].operand = %u does not go with kind = %u",
-                       (unsigned)index, (unsigned)epilogue->operand, (unsigned)epilogue->kind);
+        return kiln_decline(answer, "epilogues[%u].operand = %u does not go with kind = %u",
+                            (unsigned)index, (unsigned)epilogue->operand, (unsigned)epilogue->kind);
     if (wants && (!type_of(epilogue->type, &result->type) || result->type == NPU_I8 ||
                   result->type == NPU_I32))
-        return decline(answer, "epilogues[%u].type = %s: operands are f32, f16 or bf16",
-                       (unsigned)index, kiln_type_name(epilogue->type));
+        return kiln_decline(answer, "epilogues[%u].type = %s: operands are f32, f16 or bf16",
+                            (unsigned)index, kiln_type_name(epilogue->type));
     result->parameter[0] = epilogue->p0;
     result->parameter[1] = epilogue->p1;
     return true;
@@ -175,8 +164,8 @@ static bool accept_epilogue(const kiln_epilogue *epilogue, uint32_t index,
 static bool accept_epilogues(const kiln_gemm_desc *desc, struct npu_gemm *gemm, kiln_answer *answer)
 {
     if (desc->epilogue_count > KILN_GEMM_MAX_EPILOGUES)
-        return decline(answer, "epilogue_count = %u: at most %d", (unsigned)desc->epilogue_count,
-                       KILN_GEMM_MAX_EPILOGUES);
+        return kiln_decline(answer, "epilogue_count = %u: at most %d",
+                            (unsigned)desc->epilogue_count, KILN_GEMM_MAX_EPILOGUES);
     gemm->epilogues = desc->epilogue_count;
     for (uint32_t i = 0; i < desc->epilogue_count; i++)
         if (!accept_epilogue(&desc->epilogues[i], i, &gemm->epilogue[i], answer))
@@ -191,7 +180,7 @@ static bool accept_device(const struct npu_instance *instance, kiln_device *devi
 {
     if (instance->host->device_index(device, instance) >= 0)
         return true;
-    return decline(answer, "npu computes in the memory of its own devices only");
+    return kiln_decline(answer, "npu computes in the memory of its own devices only");
 }
 
 _Static_assert(KILN_GEMM_MAX_EPILOGUES == NPU_EPILOGUES, "the engine takes as many epilogues");
@@ -218,7 +207,7 @@ bool npu_gemm_accept(const struct npu_instance *instance, kiln_device *device,
     gemm->k = desc->k;
     char error[sizeof answer->reason];
     if (npu_gemm_choose_blocks(&instance->config, gemm, blocks, error, sizeof error))
-        return decline(answer, "%s", error);
+        return kiln_decline(answer, "%s", error);
     return true;
 }
 
@@ -235,10 +224,11 @@ kiln_status npu_gemm_query(void *object, kiln_device *device, const kiln_op_head
                                          "the descriptor's struct_size is %u, less than its head",
                                          (unsigned)descriptor->struct_size);
     if (status != KILN_OK) {
-        decline(answer,
-                "struct_size = %u: the descriptor says something beyond the %zu bytes that npu "
-                "knows",
-                (unsigned)descriptor->struct_size, sizeof desc);
+        kiln_decline(
+            answer,
+            "struct_size = %u: the descriptor says something beyond the %zu bytes that npu "
+            "knows",
+            (unsigned)descriptor->struct_size, sizeof desc);
         return KILN_OK;
     }
     if (!npu_gemm_accept(instance, device, &desc, &gemm, &blocks, answer))

@@ -4,7 +4,6 @@
  *   A and B    both of one type: f64, f32, f16, bf16 or i8
  *   C and D    f32, f16, bf16, i8; also f64 when A is f64, and i32 when A is i8
  *   operands   f32, f16, bf16; also f64 when A is f64 */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,20 +12,8 @@
 enum {
     KNOWN_FLAGS = KILN_GEMM_TRANSPOSE_A | KILN_GEMM_TRANSPOSE_B | KILN_GEMM_PACKED_A |
                   KILN_GEMM_PACKED_B | KILN_GEMM_DYNAMIC_M | KILN_GEMM_DYNAMIC_N |
-                  KILN_GEMM_DYNAMIC_K | KILN_GEMM_DYNAMIC_BATCH | KILN_GEMM_SATURATE,
-    LARGEST_I8_DEPTH = 131071 /* 131,072 * 128 * 128 = 2^31 */
+                  KILN_GEMM_DYNAMIC_K | KILN_GEMM_DYNAMIC_BATCH | KILN_GEMM_SATURATE
 };
-
-/* Writes the reason; returns false, so that `return decline(…)` reads well. */
-static bool decline(kiln_answer *answer, const char *format, ...) KILN_PRINTF(2, 3);
-static bool decline(kiln_answer *answer, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(answer->reason, sizeof answer->reason, format, arguments);
-    va_end(arguments);
-    return false;
-}
 
 static bool multiplied_type(uint32_t type)
 {
@@ -54,25 +41,26 @@ static bool accept_types(const kiln_gemm_desc *desc, kiln_answer *answer)
 {
     const char *a = kiln_type_name(desc->a_type);
     if (!multiplied_type(desc->a_type))
-        return decline(answer, "a_type = %s: ref multiplies f64, f32, f16, bf16 and i8", a);
+        return kiln_decline(answer, "a_type = %s: ref multiplies f64, f32, f16, bf16 and i8", a);
     if (desc->b_type != desc->a_type)
-        return decline(answer, "b_type = %s with a_type = %s: ref wants both the same",
-                       kiln_type_name(desc->b_type), a);
+        return kiln_decline(answer, "b_type = %s with a_type = %s: ref wants both the same",
+                            kiln_type_name(desc->b_type), a);
     if (desc->c_type != KILN_TYPE_NONE && !output_type(desc->c_type, desc->a_type))
-        return decline(answer, "c_type = %s is not offered with a_type = %s",
-                       kiln_type_name(desc->c_type), a);
+        return kiln_decline(answer, "c_type = %s is not offered with a_type = %s",
+                            kiln_type_name(desc->c_type), a);
     if (!output_type(desc->d_type, desc->a_type))
-        return decline(answer, "d_type = %s is not offered with a_type = %s",
-                       kiln_type_name(desc->d_type), a);
+        return kiln_decline(answer, "d_type = %s is not offered with a_type = %s",
+                            kiln_type_name(desc->d_type), a);
     uint32_t accumulator = accumulator_of(desc->a_type);
     bool lesser =
         accumulator == KILN_F64 && desc->a_type != KILN_F64 && desc->accumulator == KILN_F32;
     if (desc->accumulator && desc->accumulator != accumulator && !lesser)
-        return decline(answer, "accumulator = %s: with a_type = %s ref accumulates in %s",
-                       kiln_type_name(desc->accumulator), a, kiln_type_name(accumulator));
-    if (desc->a_type == KILN_I8 && desc->k > LARGEST_I8_DEPTH)
-        return decline(answer, "k = %lld with a_type = i8: the sum may overflow i32 beyond k = %d",
-                       (long long)desc->k, LARGEST_I8_DEPTH);
+        return kiln_decline(answer, "accumulator = %s: with a_type = %s ref accumulates in %s",
+                            kiln_type_name(desc->accumulator), a, kiln_type_name(accumulator));
+    if (desc->a_type == KILN_I8 && desc->k > KILN_GEMM_MAX_I8_K)
+        return kiln_decline(answer,
+                            "k = %lld with a_type = i8: the sum may overflow i32 beyond k = %d",
+                            (long long)desc->k, KILN_GEMM_MAX_I8_K);
     return true;
 }
 
@@ -80,32 +68,32 @@ static bool accept_quantization(const kiln_quantization *quantization, const cha
                                 kiln_answer *answer)
 {
     if (quantization->scale_type)
-        return decline(answer, "%s_quantization.scale_type = %s: ref takes no scales", name,
-                       kiln_type_name(quantization->scale_type));
+        return kiln_decline(answer, "%s_quantization.scale_type = %s: ref takes no scales", name,
+                            kiln_type_name(quantization->scale_type));
     if (quantization->zero_type)
-        return decline(answer, "%s_quantization.zero_type = %s: ref takes no zero points", name,
-                       kiln_type_name(quantization->zero_type));
+        return kiln_decline(answer, "%s_quantization.zero_type = %s: ref takes no zero points",
+                            name, kiln_type_name(quantization->zero_type));
     if (quantization->block[0] || quantization->block[1])
-        return decline(answer, "%s_quantization.block = %d x %d: ref takes no scales", name,
-                       quantization->block[0], quantization->block[1]);
+        return kiln_decline(answer, "%s_quantization.block = %d x %d: ref takes no scales", name,
+                            quantization->block[0], quantization->block[1]);
     return true;
 }
 
 static bool accept_modes(const kiln_gemm_desc *desc, kiln_answer *answer)
 {
     if (desc->head.flags & ~(uint32_t)KNOWN_FLAGS)
-        return decline(answer, "flags = 0x%x: ref knows 0x%x", (unsigned)desc->head.flags,
-                       (unsigned)KNOWN_FLAGS);
+        return kiln_decline(answer, "flags = 0x%x: ref knows 0x%x", (unsigned)desc->head.flags,
+                            (unsigned)KNOWN_FLAGS);
     if (desc->precision != KILN_PRECISION_EXACT)
-        return decline(answer, "precision = %u: ref computes exactly only",
-                       (unsigned)desc->precision);
+        return kiln_decline(answer, "precision = %u: ref computes exactly only",
+                            (unsigned)desc->precision);
     if (desc->max_rel_error != 0)
-        return decline(answer, "max_rel_error = %g: ref computes exactly only",
-                       desc->max_rel_error);
+        return kiln_decline(answer, "max_rel_error = %g: ref computes exactly only",
+                            desc->max_rel_error);
     if (desc->grouping != KILN_GROUPING_NONE)
-        return decline(answer, "grouping = %u: ref groups nothing", (unsigned)desc->grouping);
+        return kiln_decline(answer, "grouping = %u: ref groups nothing", (unsigned)desc->grouping);
     if (desc->groups)
-        return decline(answer, "groups = %lld: ref groups nothing", (long long)desc->groups);
+        return kiln_decline(answer, "groups = %lld: ref groups nothing", (long long)desc->groups);
     return accept_quantization(&desc->a_quantization, "a", answer) &&
            accept_quantization(&desc->b_quantization, "b", answer) &&
            accept_quantization(&desc->d_quantization, "d", answer);
@@ -139,21 +127,21 @@ static unsigned operand_shapes(uint32_t kind)
 static bool accept_epilogues(const kiln_gemm_desc *desc, kiln_answer *answer)
 {
     if (desc->epilogue_count > KILN_GEMM_MAX_EPILOGUES)
-        return decline(answer, "epilogue_count = %u: at most %d", (unsigned)desc->epilogue_count,
-                       KILN_GEMM_MAX_EPILOGUES);
+        return kiln_decline(answer, "epilogue_count = %u: at most %d",
+                            (unsigned)desc->epilogue_count, KILN_GEMM_MAX_EPILOGUES);
     for (uint32_t i = 0; i < desc->epilogue_count; i++) {
         const kiln_epilogue *epilogue = &desc->epilogues[i];
         unsigned shapes = operand_shapes(epilogue->kind);
         if (!shapes)
-            return decline(answer, "epilogues[%u].kind = %u is not offered", (unsigned)i,
-                           (unsigned)epilogue->kind);
+            return kiln_decline(answer, "epilogues[%u].kind = %u is not offered", (unsigned)i,
+                                (unsigned)epilogue->kind);
         if (epilogue->operand > KILN_OPERAND_MATRIX || !(shapes >> epilogue->operand & 1))
-            return decline(answer, "epilogues[%u].operand = %u does not go with kind = %u",
-                           (unsigned)i, (unsigned)epilogue->operand, (unsigned)epilogue->kind);
+            return kiln_decline(answer, "epilogues[%u].operand = %u does not go with kind = %u",
+                                (unsigned)i, (unsigned)epilogue->operand, (unsigned)epilogue->kind);
         if (epilogue->operand != KILN_OPERAND_NONE && !operand_type(epilogue->type, desc->a_type))
-            return decline(answer, "epilogues[%u].type = %s is not offered with a_type = %s",
-                           (unsigned)i, kiln_type_name(epilogue->type),
-                           kiln_type_name(desc->a_type));
+            return kiln_decline(answer, "epilogues[%u].type = %s is not offered with a_type = %s",
+                                (unsigned)i, kiln_type_name(epilogue->type),
+                                kiln_type_name(desc->a_type));
     }
     return true;
 }
@@ -184,12 +172,12 @@ kiln_status ref_gemm_query(void *instance, kiln_device *device, const kiln_op_he
                                     "the descriptor's struct_size is %u, less than its head",
                                     (unsigned)descriptor->struct_size);
     if (status != KILN_OK)
-        decline(
+        kiln_decline(
             answer,
             "struct_size = %u: the descriptor says something beyond the %zu bytes that ref knows",
             (unsigned)descriptor->struct_size, sizeof desc);
     else if (!ref->host->device_is_host(device))
-        decline(answer, "ref computes in host memory only");
+        kiln_decline(answer, "ref computes in host memory only");
     else if (accept_types(&desc, answer) && accept_modes(&desc, answer) &&
              accept_epilogues(&desc, answer)) {
         int64_t threads = ref->host->thread_count(ref->host);

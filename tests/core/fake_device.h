@@ -31,4 +31,8 @@ extern fake_device_counts fake_device_counted;
 int fake_device_set_up(void **state);
 int fake_device_tear_down(void **state);
 
+/* A runtime with the plugin and these options ("devices: 2, delay_us: 100"), and its devices: host,
+ * fake:0, fake:1. */
+kiln_runtime *fake_device_open(const char *options, kiln_device *devices[3]);
+
 #endif

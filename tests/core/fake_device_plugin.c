@@ -362,3 +362,13 @@ int fake_device_tear_down(void **state)
                 (long long)c->streams, (long long)c->events, (long long)c->wrong);
     return -1;
 }
+
+kiln_runtime *fake_device_open(const char *options, kiln_device *devices[3])
+{
+    char profile[256];
+    snprintf(profile, sizeof profile, "plugins: [fake]\noptions: {fake: {%s}}", options);
+    kiln_runtime *runtime = fixture_open(profile);
+    for (int i = 0; i < 3; i++)
+        devices[i] = kiln_device_at(runtime, i);
+    return runtime;
+}

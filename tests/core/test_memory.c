@@ -12,12 +12,11 @@ static kiln_device *host, *first, *second;
 
 static void open_devices(const char *options)
 {
-    char profile[256];
-    snprintf(profile, sizeof profile, "plugins: [fake]\noptions: {fake: {%s}}", options);
-    runtime = fixture_open(profile);
-    host = kiln_device_at(runtime, 0);
-    first = kiln_device_at(runtime, 1);
-    second = kiln_device_at(runtime, 2);
+    kiln_device *devices[3];
+    runtime = fake_device_open(options, devices);
+    host = devices[0];
+    first = devices[1];
+    second = devices[2];
     assert_non_null(second);
 }
 

@@ -12,11 +12,7 @@ static kiln_device *devices[3]; /* host, fake:0, fake:1 */
 
 static void open_devices(const char *options)
 {
-    char profile[256];
-    snprintf(profile, sizeof profile, "plugins: [fake]\noptions: {fake: {%s}}", options);
-    runtime = fixture_open(profile);
-    for (int i = 0; i < 3; i++)
-        devices[i] = kiln_device_at(runtime, i);
+    runtime = fake_device_open(options, devices);
 }
 
 static int close_devices(void **state)
