@@ -2,6 +2,7 @@
 #include "core/record.h"
 
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
 
 #include "core/json.h"
@@ -10,6 +11,7 @@ enum { MAX_RECORDED = 100000 };
 
 typedef struct recorded_plan {
     char *line; /* JSON without its end: the count follows */
+    int64_t number;
     _Atomic int64_t runs;
 } recorded_plan;
 
@@ -18,7 +20,13 @@ struct kiln_record {
     pthread_rwlock_t lock; /* written to add a plan */
     recorded_plan **plans; /* pointers, so that counting goes on while the array grows */
     int64_t count;
+    void *by_line; /* tsearch's tree of the same: equal plans, made at once or in turn, are one */
 };
+
+static int compare_lines(const void *a, const void *b)
+{
+    return strcmp(((const recorded_plan *)a)->line, ((const recorded_plan *)b)->line);
+}
 
 kiln_status kiln_record_create(const char *path, kiln_record **result)
 {
@@ -61,32 +69,40 @@ static char *describe(const kiln_plan *plan)
     return NULL;
 }
 
+/* The plan of that line, added where it is new; NULL when there is no room. The lock is held. */
+static recorded_plan *add(kiln_record *record, recorded_plan *fresh)
+{
+    recorded_plan **known = tfind(fresh, &record->by_line, compare_lines);
+    if (known || record->count == MAX_RECORDED)
+        return known ? *known : NULL;
+    recorded_plan **grown =
+        realloc(record->plans, (size_t)(record->count + 1) * sizeof *record->plans);
+    if (!grown)
+        return NULL;
+    record->plans = grown;
+    if (!tsearch(fresh, &record->by_line, compare_lines))
+        return NULL;
+    fresh->number = record->count;
+    return record->plans[record->count++] = fresh;
+}
+
 int64_t kiln_record_plan(kiln_record *record, const kiln_plan *plan)
 {
     if (!record)
         return -1;
     recorded_plan *fresh = calloc(1, sizeof *fresh);
-    int64_t number = -1;
     if (!fresh || !(fresh->line = describe(plan))) {
         free(fresh);
         return -1;
     }
     pthread_rwlock_wrlock(&record->lock);
-    recorded_plan **grown =
-        record->count < MAX_RECORDED
-            ? realloc(record->plans, (size_t)(record->count + 1) * sizeof *grown)
-            : NULL;
-    if (grown) {
-        record->plans = grown;
-        number = record->count++;
-        record->plans[number] = fresh;
-    }
+    recorded_plan *added = add(record, fresh);
     pthread_rwlock_unlock(&record->lock);
-    if (number < 0) {
+    if (added != fresh) {
         free(fresh->line);
         free(fresh);
     }
-    return number;
+    return added ? added->number : -1;
 }
 
 void kiln_record_run(kiln_record *record, int64_t number)
@@ -105,6 +121,7 @@ kiln_status kiln_record_close(kiln_record *record, bool write)
         kiln_line_text(&all, record->plans[i]->line);
         kiln_line_integer(&all, atomic_load(&record->plans[i]->runs));
         kiln_line_text(&all, "}\n");
+        tdelete(record->plans[i], &record->by_line, compare_lines);
         free(record->plans[i]->line);
         free(record->plans[i]);
     }

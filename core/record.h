@@ -13,7 +13,8 @@ kiln_status kiln_record_create(const char *path, kiln_record **record);
  * freed. */
 kiln_status kiln_record_close(kiln_record *record, bool write);
 
-/* Remembers a plan; returns its number for kiln_record_run, -1 when not recording. */
+/* Remembers a plan, or finds the equal one that is remembered; returns its number for
+ * kiln_record_run, -1 when not recording. */
 int64_t kiln_record_plan(kiln_record *record, const kiln_plan *plan);
 void kiln_record_run(kiln_record *record, int64_t number);
 

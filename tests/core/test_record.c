@@ -244,6 +244,27 @@ static void test_counts_from_many_threads(void **state)
     assert_int_equal(runs, 6 * 200);
 }
 
+/* As when two threads miss the cache at once: a plan with a parent is never shared. */
+static void test_equal_plans_share_a_line(void **state)
+{
+    (void)state;
+    kiln_runtime *runtime = open_recording();
+    acme_axpy_desc desc = {{sizeof desc, 0}, 0, KILN_F32, 0};
+    acme_axpy_args args = {.head = {sizeof args, 0, NULL}};
+    kiln_plan_options options = {.struct_size = sizeof options, .parent = &args};
+    for (int i = 0; i < 3; i++) {
+        kiln_plan *plan;
+        assert_ok(kiln_plan_create(runtime, ACME_AXPY, &desc.head, &options, &plan));
+        assert_ok(kiln_plan_run(plan, NULL, &args.head));
+        kiln_plan_release(plan);
+    }
+    kiln_runtime_close(runtime);
+    record read;
+    read_record(path, &read);
+    assert_int_equal(read.count, 1);
+    assert_line(&read, 0, ACME_AXPY, "alpha", 3);
+}
+
 static int close_in_child(void *argument)
 {
     kiln_runtime_close(argument);
@@ -276,6 +297,7 @@ int main(void)
         TEST(test_nothing_asked_nothing_written),
         TEST(test_file_that_cannot_be_written),
         TEST(test_counts_from_many_threads),
+        TEST(test_equal_plans_share_a_line),
         TEST(test_child_writes_no_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
