@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kiln.gemm/1: D = epilogue(alpha * op(A) * op(B) + beta * C), batched.
+/* kiln.gemm/1: D = epilogue(alpha * op(A) * op(B) + beta * C), batched or grouped.
  *
  * Matrices are row-major with unit column stride and any row stride that is at least the row. op(A)
  * is M×K: A is stored [M, K], or [K, M] with KILN_GEMM_TRANSPOSE_A; op(B) is K×N: stored [K, N], or
- * [N, K] with KILN_GEMM_TRANSPOSE_B. C and D are [M, N]. With a batch every tensor has a leading
- * dimension `batch` (strides[0] may be 0 for inputs); without one (batch 1) rank 2 and rank 3 with
- * a leading 1 are both accepted. Base addresses and strides need no alignment beyond what the
- * descriptor promises.
+ * [N, K] with KILN_GEMM_TRANSPOSE_B. C is [M, N], and so is D unless an epilogue narrows it. With a
+ * batch every tensor has a leading dimension `batch` (strides[0] may be 0 for inputs); without one
+ * (batch 1) rank 2 and rank 3 with a leading 1 are both accepted. Base addresses and strides need
+ * no alignment beyond what the descriptor promises.
  *
  * Meaning, on every backend:
- *   - The sum over k accumulates in f64 for f64, at least f32 for f32, f16 and bf16, and exactly in
- * i32 for i8 (K up to 131,071, where it cannot overflow). alpha, beta and the epilogues are applied
- * in f32 (f64 for f64), in order, and the result is rounded once to D's type, to nearest even;
+ *   - A and B are both f64; or each is one of f32, f16, bf16, e4m3, e5m2, e2m1 or of i8, u8, i4,
+ * u4, in any mix. An element of a quantised operand means (stored - zero point) * scale.
+ *   - The sum over k accumulates in f64 for f64, and in at least f32 otherwise. Where A and B are
+ * both integers it is exact, in i32, over every run of k in which the scales do not change (K up to
+ * kiln_gemm_integer_depth, where it cannot overflow). alpha, beta and the epilogues are applied in
+ * f32 (f64 for f64), in order, and the result is rounded once to D's type, to nearest even;
  * integers saturate. When D is i32, alpha and beta are applied in f64.
  *   - beta = 0 never reads C; alpha = 0 reads neither A nor B. K = 0 gives beta*C and the epilogue.
  * Zero sizes are valid.
@@ -23,11 +26,8 @@
  *
  * Error bound per element, tested against a loop in double, for f32 accumulation (u = 2^-24) and
  * output unit v (2^-24 f32, 2^-11 f16, 2^-8 bf16):  |D - exact| <= (K + 4) u * (|alpha| Σ|a||b| +
- * |beta||c|) + v |exact|, to first order, without epilogues and subnormals; docs/gemm.md has every
- * term, and what each epilogue adds.
- *
- * Declared for backends to come, and declined by all of this version: the epilogues from SWIGLU on,
- * quantised operands, groupings, and precisions other than EXACT. */
+ * |beta||c|) + v |exact|, to first order, without scales, epilogues and subnormals; docs/gemm.md
+ * has every term, and what each epilogue adds. */
 #ifndef KILN_GEMM_H
 #define KILN_GEMM_H
 
@@ -39,10 +39,7 @@ extern "C" {
 
 #define KILN_GEMM "kiln.gemm/1"
 
-enum {
-    KILN_GEMM_MAX_EPILOGUES = 8,
-    KILN_GEMM_MAX_I8_K = 131071 /* 131,072 * 128 * 128 = 2^31 */
-};
+enum { KILN_GEMM_MAX_EPILOGUES = 8 };
 
 /* Slots of kiln_gemm_args.head.tensors. */
 enum {
@@ -50,9 +47,9 @@ enum {
     KILN_GEMM_B = 1,
     KILN_GEMM_C = 2,
     KILN_GEMM_D = 3,
-    KILN_GEMM_OPERAND = 4, /* first of 8: operand of epilogue i is slot 4 + i */
-    KILN_GEMM_GROUPS = 12, /* row → group, counts, or K offsets: by `grouping` */
-    KILN_GEMM_D_SCALE = 13,
+    KILN_GEMM_OPERAND = 4,  /* first of 8: operand of epilogue i is slot 4 + i */
+    KILN_GEMM_GROUPS = 12,  /* row → group, counts, or K offsets: by `grouping` */
+    KILN_GEMM_D_SCALE = 13, /* what KILN_EPILOGUE_QUANTIZE finds */
     KILN_GEMM_SLOTS = 14
 };
 
@@ -84,10 +81,18 @@ typedef enum kiln_epilogue_kind {
     KILN_EPILOGUE_MULTIPLY = 7,  /* v * x, x a matrix [M, N] */
     KILN_EPILOGUE_SCALE = 8,     /* v * p0, or v * x with x a row vector, column vector or scalar */
     KILN_EPILOGUE_CLIP = 9,      /* clamped to [p0, p1], p0 <= p1; NaN stays */
-    KILN_EPILOGUE_SWIGLU = 10,   /* columns in pairs (gate, up): silu(gate) * up; D is [M, N/2] */
-    KILN_EPILOGUE_QUANTIZE =
-        11, /* last: scale per row and 128 columns from the block's largest magnitude */
-    KILN_EPILOGUE_BIAS_GRADIENT = 12 /* column sums into the operand */
+    /* Columns in pairs (gate, up): v becomes [M, N/2] with silu(v[2j]) * v[2j+1] in column j, and
+     * what follows sees N/2 columns. N is even. At most once. */
+    KILN_EPILOGUE_SWIGLU = 10,
+    /* Last. For each row and each block of d_quantization.block[1] columns: m = the largest finite
+     * |v|, the scale s = m / L (L the largest value of D's type, 127 for i8) rounded to f32, or up
+     * to a power of two for ue8m0, never below 2^-126; s = 1 where m = 0. D = v / s, where finite
+     * values saturate, and s goes into slot D_SCALE. No operand. */
+    KILN_EPILOGUE_QUANTIZE = 11,
+    /* Σ v over the rows, into the operand, an f32 (f64 for f64) row vector: over the whole batch or
+     * all groups when it has rank 1, over each when it has rank 2. v stays. Rows that a grouping
+     * leaves out do not count; a sum of none is 0, also when M is 0. */
+    KILN_EPILOGUE_BIAS_GRADIENT = 12
 } kiln_epilogue_kind;
 
 /* Shape of an epilogue's operand. */
@@ -99,8 +104,10 @@ typedef enum kiln_operand_shape {
     KILN_OPERAND_MATRIX = 4  /* [M, N], with a leading batch where D has one */
 } kiln_operand_shape;
 
-/* Frozen. In a batched GEMM a vector is shared by the whole batch, and so is a matrix of rank 2;
- * one of rank 3 has the batch before its rows. */
+/* Frozen. In a batched GEMM a vector of rank 1 is shared by the whole batch, and so is a matrix of
+ * rank 2; vectors of rank 2 and matrices of rank 3 have the batch first. The same holds with the
+ * groups in place of the batch, but that in a contiguous grouping columns are [M] and matrices
+ * [M, N], since there the rows of all groups are one matrix. */
 typedef struct kiln_epilogue {
     uint32_t kind;
     uint32_t operand;   /* kiln_operand_shape */
@@ -110,26 +117,47 @@ typedef struct kiln_epilogue {
     double p1;
 } kiln_epilogue;
 
-/* How an operand is quantised: blocks of scale_block[0] × scale_block[1] stored elements share a
- * scale. Zero = none. Frozen. */
+/* How an operand is quantised. Zeroed = not at all. Frozen.
+ *
+ * A and B, of at most 8 bits an element: the element in stored row r and column c has the scale
+ * (and zero point) [r / block[0], c / block[1]] of kiln_tensor.scale (.zero_point), two matrices of
+ * shape [⌈rows / block[0]⌉, ⌈columns / block[1]⌉ ] with any strides (unit column stride for types
+ * of fewer than 8 bits), with the operand's leading dimension before, or without one: then shared.
+ * So for B stored [N, K] {128, 128} is a scale per 128×128 block, {1, -1} one per column of op(B),
+ * and {1, 32} one per column and 32 steps of k. Rows and columns count from the start of the
+ * tensor, in groupings by K too. The tensor's scale_block says the same (0 for the whole extent).
+ *
+ * D: only with KILN_EPILOGUE_QUANTIZE, whose blocks are {1, columns}; D_SCALE is a matrix of shape
+ * [M, ⌈columns of D / block[1]⌉ ] with D's leading dimension; rows or columns contiguous. */
 typedef struct kiln_quantization {
-    uint32_t scale_type;
-    uint32_t zero_type;
-    int32_t block[2]; /* -1 = the whole extent */
+    uint32_t scale_type; /* f32, f16, bf16, e4m3, ue8m0; of D f32, ue8m0. NONE: scales are 1 */
+    uint32_t zero_type;  /* NONE, or the operand's own type, an integer. D has none */
+    int32_t block[2];    /* elements that share a scale; -1 = the whole extent */
 } kiln_quantization;
 
+/* Several products in one. `batch` must be 1. Indices, counts and offsets are read when the work is
+ * done, where the tensors are; what lies beyond its limits is clamped (an index that is no group is
+ * padding) and makes the run, or the wait for its stream, return KILN_CAPACITY. */
 typedef enum kiln_grouping {
     KILN_GROUPING_NONE = 0,
-    KILN_GROUPING_CONTIGUOUS = 1, /* GROUPS: i32 [M], row → group, -1 = padding */
-    KILN_GROUPING_MASKED = 2, /* GROUPS: i32 [groups], valid rows of each group's fixed capacity */
-    KILN_GROUPING_K = 3       /* GROUPS: i64 [groups + 1], offsets into K */
+    /* Row i of op(A), C and D belongs to group GROUPS[i], i32 [M], in any order; B has the groups
+     * as leading dimension. Rows with -1 are padding: nothing of theirs is read or written. */
+    KILN_GROUPING_CONTIGUOUS = 1,
+    /* A, B, C and D have the groups as leading dimension; of each group's M rows the first
+     * GROUPS[g], i32 [groups], count: the others are neither read nor written. */
+    KILN_GROUPING_MASKED = 2,
+    /* Group g is the steps of k from GROUPS[g] to GROUPS[g + 1] - 1, i64 [groups + 1], not
+     * decreasing; C and D have the groups as leading dimension. A group without steps gives beta*C
+     * and the epilogue. */
+    KILN_GROUPING_K = 3
 } kiln_grouping;
 
-/* How far a backend may leave the meaning above for speed. */
+/* How far a backend may leave the meaning above for speed: by max_rel_error * (|alpha| Σ|a||b| +
+ * |beta||c|) beside the bound. */
 typedef enum kiln_precision {
-    KILN_PRECISION_EXACT = 0,
-    KILN_PRECISION_FAST = 1,
-    KILN_PRECISION_AUTO = 2
+    KILN_PRECISION_EXACT = 0, /* not at all; max_rel_error is 0 */
+    KILN_PRECISION_FAST = 1,  /* as AUTO with 0.01; max_rel_error is 0 */
+    KILN_PRECISION_AUTO = 2   /* as far as max_rel_error, from 0 to 1, allows */
 } kiln_precision;
 
 /* Zeroed means plain. No pointers, no padding. */
@@ -149,6 +177,10 @@ typedef struct kiln_gemm_desc {
     uint32_t grouping;    /* kiln_grouping */
     uint32_t epilogue_count;
     int64_t groups;
+    /* Promise about a contiguous grouping: every group begins at a multiple of this many rows, and
+     * so does padding, but for padding behind the last rows of a group; about one by K: every
+     * offset is a multiple. 0 = none. */
+    int64_t group_alignment;
     kiln_quantization a_quantization, b_quantization, d_quantization;
     kiln_epilogue epilogues[KILN_GEMM_MAX_EPILOGUES];
 } kiln_gemm_desc;
@@ -162,9 +194,54 @@ typedef struct kiln_gemm_args {
 
 KILN_STATIC_ASSERT(sizeof(kiln_epilogue) == 32 && sizeof(kiln_quantization) == 16,
                    "structs that stand in arrays are frozen");
-KILN_STATIC_ASSERT(sizeof(kiln_gemm_desc) ==
-                       8 + 4 * 8 + 8 * 4 + 8 + 8 + 8 + 8 + 3 * 16 + KILN_GEMM_MAX_EPILOGUES * 32,
+KILN_STATIC_ASSERT(sizeof(kiln_gemm_desc) == 8 + 4 * 8 + 8 * 4 + 8 + 8 + 8 + 8 + 8 + 3 * 16 +
+                                                 KILN_GEMM_MAX_EPILOGUES * 32,
                    "a descriptor has no padding");
+
+/* The largest K at which a sum of products of integers cannot overflow i32: by the largest
+ * magnitude of an element less its zero point. 131,071 for i8, 65,793 for u8 and i8. INT64_MAX
+ * where A or B is no integer. */
+static inline int64_t kiln_gemm_integer_depth(const kiln_gemm_desc *desc)
+{
+    int64_t limit = INT32_MAX;
+    for (int i = 0; i < 2; i++) {
+        bool zero = (i ? desc->b_quantization : desc->a_quantization).zero_type != KILN_TYPE_NONE;
+        switch (i ? desc->b_type : desc->a_type) {
+        case KILN_I8:
+            limit /= zero ? 255 : 128;
+            break;
+        case KILN_U8:
+            limit /= 255;
+            break;
+        case KILN_I4:
+            limit /= zero ? 15 : 8;
+            break;
+        case KILN_U4:
+            limit /= 15;
+            break;
+        default:
+            return INT64_MAX;
+        }
+    }
+    return limit;
+}
+
+/* What a tensor's scale and zero_point say, as a descriptor says it. */
+static inline kiln_quantization kiln_tensor_quantization(const kiln_tensor *tensor)
+{
+    kiln_quantization quantization = {KILN_TYPE_NONE, KILN_TYPE_NONE, {0, 0}};
+    if (!tensor->scale && !tensor->zero_point)
+        return quantization;
+    quantization.scale_type = tensor->scale ? tensor->scale->type : (uint32_t)KILN_TYPE_NONE;
+    quantization.zero_type =
+        tensor->zero_point ? tensor->zero_point->type : (uint32_t)KILN_TYPE_NONE;
+    for (int i = 0; i < 2; i++) /* what does not fit is refused as negative */
+        quantization.block[i] = tensor->scale_block[i] == 0 ? -1
+                                : tensor->scale_block[i] > 0 && tensor->scale_block[i] <= INT32_MAX
+                                    ? (int32_t)tensor->scale_block[i]
+                                    : INT32_MIN;
+    return quantization;
+}
 
 /* The largest power of two, at most 64, that divides a tensor's address and strides in bytes; the
  * offset in its buffer where the host cannot address it. */
@@ -220,11 +297,13 @@ static inline void kiln_gemm_describe_plain(kiln_gemm_desc *desc, uint32_t flags
     desc->b_alignment = kiln_tensor_alignment(b);
     desc->c_alignment = c ? kiln_tensor_alignment(c) : 0;
     desc->d_alignment = kiln_tensor_alignment(d);
+    desc->a_quantization = kiln_tensor_quantization(a);
+    desc->b_quantization = kiln_tensor_quantization(b);
 }
 
 /* Fills a descriptor from tensors (c may be NULL) and flags. M is made dynamic with its next power
- * of two as maximum, so that calls with many values of M share few plans. Add epilogues afterwards.
- */
+ * of two as maximum, so that calls with many values of M share few plans. Add epilogues afterwards,
+ * and n where SWIGLU makes D narrower. Not for groupings. */
 static inline void kiln_gemm_describe(kiln_gemm_desc *desc, uint32_t flags, const kiln_tensor *a,
                                       const kiln_tensor *b, const kiln_tensor *c,
                                       const kiln_tensor *d)

@@ -525,8 +525,9 @@ KILN_API kiln_status kiln_plan_pack_size(kiln_plan *plan, uint32_t operand, int6
 
 /* Packs `source` (strided, on the plan's device or the host) into `packed` (layout
  * KILN_LAYOUT_PACKED, type and shape as the source's, over at least that many bytes on the plan's
- * device). Making a packed operand fixes the backend: other plans refuse it. Streams as for
- * kiln_plan_run. Unpack is the inverse and exact. */
+ * device). Scales and zero points go into the blob, so that `packed` has none; unpack writes them
+ * back into destination's. Making a packed operand fixes the backend: other plans refuse it.
+ * Streams as for kiln_plan_run. Unpack is the inverse and exact. */
 KILN_API kiln_status kiln_plan_pack(kiln_plan *plan, kiln_stream *stream, uint32_t operand,
                                     const kiln_tensor *source, const kiln_tensor *packed);
 KILN_API kiln_status kiln_plan_unpack(kiln_plan *plan, kiln_stream *stream, uint32_t operand,

@@ -444,9 +444,10 @@ typedef struct kiln_tensor kiln_tensor;
  * + …) elements. Strides may be 0 (broadcast inputs), never negative. The innermost stride of a
  * matrix is 1 unless an operator says otherwise.
  *
- * `scale` holds the scales of a block-scaled type: one for each block of scale_block[0] ×
- * scale_block[1] elements of the two innermost dimensions (0 = the whole extent). A pointer so that
- * a tensor can scale a tensor; it is read during the call and copied with the arguments. */
+ * `scale` holds the scales of a quantised type: one for each block of scale_block[0] ×
+ * scale_block[1] elements of the two innermost dimensions (0 = the whole extent), and zero_point
+ * likewise what is subtracted before scaling; NULL = 1 and 0. Pointers so that a tensor can scale a
+ * tensor; they are read during the call and copied with the arguments. */
 struct kiln_tensor {
     kiln_buffer *buffer;
     void *data;
@@ -458,9 +459,9 @@ struct kiln_tensor {
     const kiln_tensor *scale;
     int64_t scale_block[2];
     uint32_t layout;
-    uint32_t flags;                /* none defined: 0 */
-    const kiln_tensor *zero_point; /* of a quantised type, one per scale; likewise a pointer */
-    uint64_t reserved;             /* 0 */
+    uint32_t flags; /* none defined: 0 */
+    const kiln_tensor *zero_point;
+    uint64_t reserved; /* 0 */
 };
 
 KILN_STATIC_ASSERT(sizeof(kiln_tensor) == 208, "kiln_tensor is frozen");

@@ -59,10 +59,10 @@ static bool accept_types(const kiln_gemm_desc *desc, struct npu_gemm *gemm, kiln
         return kiln_decline(answer,
                             "accumulator = %s: with a_type = %s the cube unit accumulates in %s",
                             kiln_type_name(desc->accumulator), a, kiln_type_name(sum));
-    if (gemm->type == NPU_I8 && desc->k > KILN_GEMM_MAX_I8_K)
+    if (gemm->type == NPU_I8 && desc->k > kiln_gemm_integer_depth(desc))
         return kiln_decline(answer,
-                            "k = %lld with a_type = i8: the sum may overflow i32 beyond k = %d",
-                            (long long)desc->k, KILN_GEMM_MAX_I8_K);
+                            "k = %lld with a_type = i8: the sum may overflow i32 beyond k = %lld",
+                            (long long)desc->k, (long long)kiln_gemm_integer_depth(desc));
     return true;
 }
 

@@ -57,10 +57,10 @@ static bool accept_types(const kiln_gemm_desc *desc, kiln_answer *answer)
     if (desc->accumulator && desc->accumulator != accumulator && !lesser)
         return kiln_decline(answer, "accumulator = %s: with a_type = %s ref accumulates in %s",
                             kiln_type_name(desc->accumulator), a, kiln_type_name(accumulator));
-    if (desc->a_type == KILN_I8 && desc->k > KILN_GEMM_MAX_I8_K)
+    if (desc->a_type == KILN_I8 && desc->k > kiln_gemm_integer_depth(desc))
         return kiln_decline(answer,
-                            "k = %lld with a_type = i8: the sum may overflow i32 beyond k = %d",
-                            (long long)desc->k, KILN_GEMM_MAX_I8_K);
+                            "k = %lld with a_type = i8: the sum may overflow i32 beyond k = %lld",
+                            (long long)desc->k, (long long)kiln_gemm_integer_depth(desc));
     return true;
 }
 
