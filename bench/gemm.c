@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/random.h"
+#include "bench/fill.h"
 
-enum { ALIGNMENT = 4096, CODES = 4096 };
+enum { ALIGNMENT = 4096 };
 
 /* Of a matrix: their bits, and a few of them added up, can still be counted. */
 static const int64_t MAXIMUM_ELEMENTS = INT64_C(1) << 56;
@@ -27,14 +27,40 @@ int64_t bench_tensor_bytes(const kiln_tensor *tensor)
 {
     if (tensor->type == KILN_TYPE_NONE)
         return 0;
-    return kiln_type_row_bytes(tensor->type, kiln_tensor_elements(tensor));
+    if (tensor->rank == 0)
+        return kiln_type_row_bytes(tensor->type, 1);
+    int64_t bytes = kiln_type_row_bytes(tensor->type, tensor->shape[tensor->rank - 1]);
+    for (uint32_t i = 0; i + 1 < tensor->rank; i++)
+        bytes *= tensor->shape[i];
+    return bytes;
 }
 
 double bench_gemm_operations(const bench_gemm *gemm)
 {
     const kiln_gemm_desc *desc = &gemm->desc;
-    return 2.0 * (double)desc->m * (double)desc->n * (double)desc->k *
-           (double)(desc->batch ? desc->batch : 1);
+    double products = (double)(desc->batch ? desc->batch : 1);
+    if (desc->grouping == KILN_GROUPING_MASKED)
+        products = (double)desc->groups;
+    return 2.0 * (double)desc->m * (double)desc->n * (double)desc->k * products;
+}
+
+static bool quantizes(const kiln_gemm_desc *desc)
+{
+    return desc->epilogue_count > 0 &&
+           desc->epilogues[desc->epilogue_count - 1].kind == KILN_EPILOGUE_QUANTIZE;
+}
+
+uint32_t bench_gemm_tensor_count(const kiln_gemm_desc *desc)
+{
+    return desc->grouping || quantizes(desc) ? (uint32_t)KILN_GEMM_SLOTS
+                                             : KILN_GEMM_OPERAND + desc->epilogue_count;
+}
+
+bool bench_gemm_is_output(const kiln_gemm_desc *desc, uint32_t slot)
+{
+    return slot == KILN_GEMM_D || slot == KILN_GEMM_D_SCALE ||
+           (slot >= KILN_GEMM_OPERAND && slot < KILN_GEMM_OPERAND + desc->epilogue_count &&
+            desc->epilogues[slot - KILN_GEMM_OPERAND].kind == KILN_EPILOGUE_BIAS_GRADIENT);
 }
 
 /* Columns of D: halved by each swiglu. */
@@ -46,11 +72,47 @@ static int64_t output_columns(const kiln_gemm_desc *desc)
     return columns;
 }
 
-static kiln_tensor matrix(const kiln_gemm_desc *desc, uint32_t type, int64_t rows, int64_t columns)
+/* Extent of a slot's leading dimension; 0 = it has none. */
+static int64_t leading(const kiln_gemm_desc *desc, uint32_t slot)
 {
-    int64_t shape[3] = {desc->batch, rows, columns};
-    return desc->batch > 1 ? kiln_tensor_host(type, NULL, 3, shape)
-                           : kiln_tensor_host(type, NULL, 2, shape + 1);
+    bool grouped = desc->grouping == KILN_GROUPING_MASKED ||
+                   (desc->grouping == KILN_GROUPING_CONTIGUOUS && slot == KILN_GEMM_B) ||
+                   (desc->grouping == KILN_GROUPING_K && slot >= KILN_GEMM_C);
+    return grouped ? desc->groups : desc->batch > 1 ? desc->batch : 0;
+}
+
+static kiln_tensor matrix(const kiln_gemm_desc *desc, uint32_t slot, uint32_t type, int64_t rows,
+                          int64_t columns)
+{
+    int64_t shape[3] = {leading(desc, slot), rows, columns};
+    return shape[0] ? kiln_tensor_host(type, NULL, 3, shape)
+                    : kiln_tensor_host(type, NULL, 2, shape + 1);
+}
+
+static int64_t blocks(int64_t extent, int32_t block)
+{
+    return block < 1 ? 1 : (extent + block - 1) / block;
+}
+
+/* Scales and zero points of A or B. */
+static void quantize(const kiln_gemm_desc *desc, bench_operands *operands, uint32_t slot)
+{
+    const kiln_quantization *said = slot ? &desc->b_quantization : &desc->a_quantization;
+    kiln_tensor *tensor = &operands->tensors[slot];
+    if (!said->scale_type && !said->zero_type)
+        return;
+    int64_t rows = blocks(tensor->shape[tensor->rank - 2], said->block[0]),
+            columns = blocks(tensor->shape[tensor->rank - 1], said->block[1]);
+    for (int i = 0; i < 2; i++)
+        tensor->scale_block[i] = said->block[i] < 1 ? 0 : said->block[i];
+    if (said->scale_type) {
+        operands->scales[slot] = matrix(desc, slot, said->scale_type, rows, columns);
+        tensor->scale = &operands->scales[slot];
+    }
+    if (said->zero_type) {
+        operands->zero_points[slot] = matrix(desc, slot, said->zero_type, rows, columns);
+        tensor->zero_point = &operands->zero_points[slot];
+    }
 }
 
 /* The operand of an epilogue; `columns` is the width of the value that it meets. */
@@ -77,6 +139,9 @@ bool bench_gemm_countable(const bench_gemm *gemm, bench_message *message)
         int64_t rows, columns;
     } matrices[] = {{"A", desc->m, desc->k}, {"B", desc->k, desc->n}, {"D", desc->m, desc->n}};
     int64_t batch = desc->batch > 1 ? desc->batch : 1;
+    if (desc->grouping && desc->groups < 1)
+        return bench_say(message, "a grouping without groups is nothing to be measured");
+    batch = desc->groups > batch ? desc->groups : batch;
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
         int64_t count;
         if (__builtin_mul_overflow(matrices[i].rows, matrices[i].columns, &count) ||
@@ -96,21 +161,46 @@ static void describe(const bench_gemm *gemm, bench_operands *operands)
     const kiln_gemm_desc *desc = &gemm->desc;
     bool at = desc->head.flags & KILN_GEMM_TRANSPOSE_A,
          bt = desc->head.flags & KILN_GEMM_TRANSPOSE_B;
+    kiln_tensor *tensors = operands->tensors;
+    int64_t columns = output_columns(desc);
     memset(operands, 0, sizeof *operands);
-    operands->tensors[KILN_GEMM_A] =
-        matrix(desc, desc->a_type, at ? desc->k : desc->m, at ? desc->m : desc->k);
-    operands->tensors[KILN_GEMM_B] =
-        matrix(desc, desc->b_type, bt ? desc->n : desc->k, bt ? desc->k : desc->n);
+    tensors[KILN_GEMM_A] =
+        matrix(desc, KILN_GEMM_A, desc->a_type, at ? desc->k : desc->m, at ? desc->m : desc->k);
+    tensors[KILN_GEMM_B] =
+        matrix(desc, KILN_GEMM_B, desc->b_type, bt ? desc->n : desc->k, bt ? desc->k : desc->n);
+    quantize(desc, operands, KILN_GEMM_A);
+    quantize(desc, operands, KILN_GEMM_B);
     if (desc->c_type != KILN_TYPE_NONE)
-        operands->tensors[KILN_GEMM_C] = matrix(desc, desc->c_type, desc->m, desc->n);
-    operands->tensors[KILN_GEMM_D] = matrix(desc, desc->d_type, desc->m, output_columns(desc));
-    int64_t columns = desc->n;
+        tensors[KILN_GEMM_C] = matrix(desc, KILN_GEMM_C, desc->c_type, desc->m, desc->n);
+    tensors[KILN_GEMM_D] = matrix(desc, KILN_GEMM_D, desc->d_type, desc->m, columns);
+    if (quantizes(desc))
+        tensors[KILN_GEMM_D_SCALE] =
+            matrix(desc, KILN_GEMM_D, desc->d_quantization.scale_type, desc->m,
+                   blocks(columns, desc->d_quantization.block[1]));
+    if (desc->grouping == KILN_GROUPING_K)
+        tensors[KILN_GEMM_GROUPS] = kiln_vector(KILN_I64, NULL, desc->groups + 1);
+    else if (desc->grouping)
+        tensors[KILN_GEMM_GROUPS] = kiln_vector(
+            KILN_I32, NULL, desc->grouping == KILN_GROUPING_MASKED ? desc->groups : desc->m);
+    columns = desc->n;
     for (uint32_t i = 0; i < desc->epilogue_count; i++) {
         const kiln_epilogue *epilogue = &desc->epilogues[i];
         columns /= epilogue->kind == KILN_EPILOGUE_SWIGLU ? 2 : 1;
         if (epilogue->operand != KILN_OPERAND_NONE)
-            operands->tensors[KILN_GEMM_OPERAND + i] = epilogue_operand(desc, epilogue, columns);
+            tensors[KILN_GEMM_OPERAND + i] = epilogue_operand(desc, epilogue, columns);
     }
+}
+
+/* All tensors, the slots first. */
+enum { ALL_TENSORS = KILN_GEMM_SLOTS + 2 * BENCH_QUANTIZED_SLOTS };
+
+static kiln_tensor *tensor_at(bench_operands *operands, int index)
+{
+    if (index < KILN_GEMM_SLOTS)
+        return &operands->tensors[index];
+    index -= KILN_GEMM_SLOTS;
+    return index < BENCH_QUANTIZED_SLOTS ? &operands->scales[index]
+                                         : &operands->zero_points[index - BENCH_QUANTIZED_SLOTS];
 }
 
 double bench_gemm_bytes(const bench_gemm *gemm)
@@ -118,37 +208,19 @@ double bench_gemm_bytes(const bench_gemm *gemm)
     bench_operands operands;
     describe(gemm, &operands);
     double bytes = 0;
-    for (int i = 0; i < KILN_GEMM_SLOTS; i++)
-        bytes += (double)bench_tensor_bytes(&operands.tensors[i]);
+    for (int i = 0; i < ALL_TENSORS; i++)
+        bytes += (double)bench_tensor_bytes(tensor_at(&operands, i));
     return bytes;
 }
 
-/* Uniform in [-1, 1), for integers in [-127, 127]; never the same twice in a row, never all zero.
- * Narrow types take their codes from a table of random ones, since rounding each value singly would
- * take longer than many a measurement. */
-static void fill(const kiln_tensor *tensor, uint64_t seed)
+static void fill(const kiln_gemm_desc *desc, int index, const kiln_tensor *tensor, uint64_t seed)
 {
-    int64_t count = kiln_tensor_elements(tensor);
-    if (tensor->type == KILN_F32) {
-        float *values = tensor->data;
-        for (int64_t i = 0; i < count; i++)
-            values[i] = (float)((int32_t)(bench_random(&seed) >> 32)) * 0x1p-31f;
-        return;
-    }
-    int bits = kiln_type_bits(tensor->type);
-    if (bits != 16 && bits != 8) {
-        for (int64_t i = 0; i < count; i++)
-            kiln_store_f64(tensor->type, tensor->data, i, bench_random_unit(&seed), 0);
-        return;
-    }
-    uint16_t codes[CODES];
-    double range = tensor->type == KILN_I8 || tensor->type == KILN_U8 ? 127 : 1;
-    memset(codes, 0, sizeof codes);
-    for (int i = 0; i < CODES; i++)
-        kiln_store_f64(tensor->type, &codes[i], 0, bench_random_unit(&seed) * range, 0);
-    uint8_t *bytes = tensor->data;
-    for (int64_t i = 0; i < count; i++)
-        memcpy(bytes + i * (bits / 8), &codes[bench_random(&seed) % CODES], (size_t)bits / 8);
+    if (index == KILN_GEMM_GROUPS)
+        bench_fill_groups(desc, tensor);
+    else if (index >= KILN_GEMM_SLOTS && index < KILN_GEMM_SLOTS + BENCH_QUANTIZED_SLOTS)
+        bench_fill_scales(tensor, seed);
+    else if (index >= KILN_GEMM_SLOTS || !bench_gemm_is_output(desc, (uint32_t)index))
+        bench_fill(tensor, seed);
 }
 
 /* Bytes that the system could give without swapping; a large number when it does not say. */
@@ -177,8 +249,8 @@ bool bench_operands_make(const bench_gemm *gemm, bench_operands *operands, bench
             message,
             "the operands need %.2f GiB, but %.2f GiB are available: choose a smaller shape",
             bytes / 0x1p30, available / 0x1p30);
-    for (int i = 0; i < KILN_GEMM_SLOTS; i++) {
-        kiln_tensor *tensor = &operands->tensors[i];
+    for (int i = 0; i < ALL_TENSORS; i++) {
+        kiln_tensor *tensor = tensor_at(operands, i);
         if (tensor->type == KILN_TYPE_NONE)
             continue;
         size_t size = (size_t)bench_tensor_bytes(tensor);
@@ -187,15 +259,14 @@ bool bench_operands_make(const bench_gemm *gemm, bench_operands *operands, bench
             bench_operands_free(operands);
             return bench_say(message, "memory is exhausted: %zu bytes for operand %d", size, i);
         }
-        if (i != KILN_GEMM_D)
-            fill(tensor, gemm->seed + (uint64_t)i * 0x51ed2701);
+        fill(&gemm->desc, i, tensor, gemm->seed + (uint64_t)i * 0x51ed2701);
     }
     return true;
 }
 
 void bench_operands_free(bench_operands *operands)
 {
-    for (int i = 0; i < KILN_GEMM_SLOTS; i++)
-        free(operands->tensors[i].data);
+    for (int i = 0; i < ALL_TENSORS; i++)
+        free(tensor_at(operands, i)->data);
     memset(operands, 0, sizeof *operands);
 }

@@ -12,18 +12,29 @@
 #include "bench/measure.h"
 
 typedef struct bench_gemm {
-    kiln_gemm_desc desc; /* fixed sizes, no groups, no quantisation; PACKED_B: B is prepared before
-                            it is measured */
+    kiln_gemm_desc
+        desc; /* fixed sizes; PACKED_A, PACKED_B: that operand is prepared before it is measured */
     double alpha;
     double beta;
     uint64_t seed; /* of the operands */
 } bench_gemm;
 
-/* Host memory of all operands, contiguous, 64-byte aligned, random; D's contents undefined. Unused
- * slots are zeroed. */
+/* Operands that may be quantised: A and B. */
+enum { BENCH_QUANTIZED_SLOTS = 2 };
+
+/* Host memory of all operands, contiguous, 64-byte aligned, random; contents of outputs undefined.
+ * Unused slots are zeroed. Rows, or steps of k, are spread evenly over groups; of a masked grouping
+ * all rows count. `scale` and `zero_point` of A and B point into this. */
 typedef struct bench_operands {
     kiln_tensor tensors[KILN_GEMM_SLOTS];
+    kiln_tensor scales[BENCH_QUANTIZED_SLOTS], zero_points[BENCH_QUANTIZED_SLOTS];
 } bench_operands;
+
+/* How many tensors a run of the GEMM takes. */
+uint32_t bench_gemm_tensor_count(const kiln_gemm_desc *desc);
+
+/* Whether a slot is written and not read. */
+bool bench_gemm_is_output(const kiln_gemm_desc *desc, uint32_t slot);
 
 /* Whether the operands are small enough for their bytes to be counted in 64 bits; false with a
  * message when not. bench_gemm_bytes is for those only. */
@@ -37,7 +48,8 @@ void bench_operands_free(bench_operands *operands);
 /* Bytes of a slot's tensor. */
 int64_t bench_tensor_bytes(const kiln_tensor *tensor);
 
-/* Multiplications and additions: 2 m n k batch. */
+/* Multiplications and additions: 2 m n k, for each batch entry and each group with rows of its own.
+ */
 double bench_gemm_operations(const bench_gemm *gemm);
 
 /* Bytes that must be read and written at least: every operand once. */

@@ -28,6 +28,18 @@ static double element(const kiln_tensor *tensor, int64_t batch, int64_t row, int
     return kiln_load_f64(tensor->type, tensor->data, index);
 }
 
+/* What an element of A or B means. */
+static double quantized(const kiln_tensor *tensor, int64_t batch, int64_t row, int64_t column)
+{
+    const int64_t *block = tensor->scale_block;
+    double value = element(tensor, batch, row, column);
+    row = block[0] ? row / block[0] : 0;
+    column = block[1] ? column / block[1] : 0;
+    if (tensor->zero_point)
+        value -= element(tensor->zero_point, batch, row, column);
+    return tensor->scale ? value * element(tensor->scale, batch, row, column) : value;
+}
+
 /* Unit roundoff of a type; 0 for integers. */
 static double unit(uint32_t type)
 {
@@ -44,6 +56,8 @@ static double unit(uint32_t type)
         return 0x1p-4;
     case KILN_E5M2:
         return 0x1p-3;
+    case KILN_E2M1:
+        return 0x1p-2;
     default:
         return 0;
     }
@@ -55,18 +69,50 @@ static double inner_unit(const kiln_gemm_desc *desc)
     return desc->a_type == KILN_F64 ? 0x1p-53 : 0x1p-24;
 }
 
+/* Which matrices of A and B meet at a place of D, and over which steps of k. */
+typedef struct meeting {
+    int64_t a_batch, b_batch, from, to;
+} meeting;
+
+static meeting meeting_at(const kiln_gemm_desc *desc, const bench_operands *operands, place at)
+{
+    const kiln_tensor *groups = &operands->tensors[KILN_GEMM_GROUPS];
+    if (desc->grouping == KILN_GROUPING_CONTIGUOUS)
+        return (meeting){0, (int64_t)kiln_load_f64(KILN_I32, groups->data, at.row), 0, desc->k};
+    if (desc->grouping == KILN_GROUPING_K)
+        return (meeting){0, 0, (int64_t)kiln_load_f64(KILN_I64, groups->data, at.batch),
+                         (int64_t)kiln_load_f64(KILN_I64, groups->data, at.batch + 1)};
+    return (meeting){at.batch, at.batch, 0, desc->k};
+}
+
+/* Roundings of a sum. Products of plain integers are summed exactly; scales bring more. */
+static double roundings(const kiln_gemm_desc *desc, const kiln_tensor *tensors)
+{
+    bool plain = !tensors[KILN_GEMM_A].scale && !tensors[KILN_GEMM_B].scale;
+    if (plain && kiln_gemm_integer_depth(desc) < INT64_MAX && desc->d_type == KILN_I32)
+        return 0;
+    return (plain ? 1 : 3) * ((double)desc->k + 4);
+}
+
+/* How far a backend was allowed to leave the meaning. */
+static double allowance(const kiln_gemm_desc *desc)
+{
+    return desc->precision == KILN_PRECISION_FAST ? 0.01 : desc->max_rel_error;
+}
+
 /* alpha A B + beta C at one place. */
 static expected linear(const bench_gemm *gemm, const bench_operands *operands, place at)
 {
     const kiln_gemm_desc *desc = &gemm->desc;
-    const kiln_tensor *a = &operands->tensors[KILN_GEMM_A], *b = &operands->tensors[KILN_GEMM_B];
-    const kiln_tensor *c = &operands->tensors[KILN_GEMM_C];
+    const kiln_tensor *a = &operands->tensors[KILN_GEMM_A], *b = &operands->tensors[KILN_GEMM_B],
+                      *c = &operands->tensors[KILN_GEMM_C];
     bool ta = desc->head.flags & KILN_GEMM_TRANSPOSE_A,
          tb = desc->head.flags & KILN_GEMM_TRANSPOSE_B;
+    meeting of = meeting_at(desc, operands, at);
     double sum = 0, magnitude = 0;
-    for (int64_t k = 0; k < desc->k; k++) {
-        double product = element(a, at.batch, ta ? k : at.row, ta ? at.row : k) *
-                         element(b, at.batch, tb ? at.column : k, tb ? k : at.column);
+    for (int64_t k = of.from; k < of.to; k++) {
+        double product = quantized(a, of.a_batch, ta ? k : at.row, ta ? at.row : k) *
+                         quantized(b, of.b_batch, tb ? at.column : k, tb ? k : at.column);
         sum += product;
         magnitude += fabs(product);
     }
@@ -76,9 +122,8 @@ static expected linear(const bench_gemm *gemm, const bench_operands *operands, p
         value += addend;
         size += fabs(addend);
     }
-    double roundings =
-        desc->a_type == KILN_I8 && desc->d_type == KILN_I32 ? 0 : (double)desc->k + 4;
-    return (expected){value, roundings * inner_unit(desc) * size};
+    double relative = roundings(desc, operands->tensors) * inner_unit(desc) + allowance(desc);
+    return (expected){value, relative * size};
 }
 
 static double sigmoid(double value)
@@ -162,32 +207,74 @@ static expected after(const bench_gemm *gemm, const bench_operands *operands, ui
         double bound = fabs(silu) * up.bound + 1.2 * gate.bound * (fabs(up.value) + up.bound);
         return (expected){silu * up.value, bound + 16 * roundoff * fabs(silu * up.value)};
     }
+    if (epilogue->kind == KILN_EPILOGUE_BIAS_GRADIENT || epilogue->kind == KILN_EPILOGUE_QUANTIZE)
+        return after(gemm, operands, steps - 1, at); /* the value stays */
     double other =
         operand_value(&operands->tensors[KILN_GEMM_OPERAND + steps - 1], epilogue->operand, at);
     return step(epilogue, after(gemm, operands, steps - 1, at), other, roundoff);
 }
 
+/* The least distance of two values of a type. */
+static double step_of(uint32_t type)
+{
+    switch (type) {
+    case KILN_F16:
+        return 0x1p-24;
+    case KILN_E4M3:
+        return 0x1p-9;
+    case KILN_E5M2:
+        return 0x1p-16;
+    case KILN_E2M1:
+        return 0.5;
+    default:
+        return unit(type) > 0 ? 0 : 1; /* integers */
+    }
+}
+
 /* Rounds as D's type does. Integers saturate: the bound stays that of the value, and half a unit
  * when it was not exact. */
-static expected rounded(expected v, uint32_t type)
+static expected rounded(expected v, uint32_t type, bool saturate)
 {
-    double roundoff = unit(type);
+    double roundoff = unit(type), largest;
     uint64_t code = 0;
-    kiln_store_f64(type, &code, 0, v.value, 0);
+    kiln_store_f64(type, &code, 0, 1e308, KILN_SATURATE);
+    largest = kiln_load_f64(type, &code, 0);
+    kiln_store_f64(type, &code, 0, v.value, saturate ? KILN_SATURATE : 0);
     double stored = kiln_load_f64(type, &code, 0);
-    if (roundoff > 0)
-        return (expected){isinf(stored) ? stored : v.value,
-                          v.bound + roundoff * fabs(v.value) + 0x1p-24 * roundoff};
-    return (expected){stored, v.bound > 0 ? v.bound + 1 : 0};
+    if (roundoff == 0)
+        return (expected){stored, v.bound > 0 ? v.bound + 1 : 0};
+    if (fabs(v.value) > largest && type != KILN_F64) /* the edge itself may fall to either side */
+        return (expected){stored,
+                          fabs(v.value) - v.bound > largest * (1 + roundoff) ? 0 : INFINITY};
+    return (expected){v.value, v.bound + roundoff * fabs(v.value) + step_of(type)};
+}
+
+/* A quantised result is compared as what it means: an element times its scale. Without a sign there
+ * is nothing below 0. */
+static double quantized_result(const bench_gemm *gemm, const bench_operands *operands, place at,
+                               double code, expected *right)
+{
+    const kiln_tensor *scales = &operands->tensors[KILN_GEMM_D_SCALE];
+    uint32_t type = gemm->desc.d_type;
+    int32_t block = gemm->desc.d_quantization.block[1];
+    double scale = element(scales, at.batch, at.row, block > 0 ? at.column / block : 0);
+    if ((type == KILN_U8 || type == KILN_U4) && right->value < 0)
+        right->value = 0;
+    right->bound += (unit(type) + 0x1p-22) * fabs(right->value) + scale * step_of(type);
+    return code * scale;
 }
 
 static bool check_place(const bench_gemm *gemm, const bench_operands *operands, place at,
                         bench_message *message)
 {
-    expected right =
-        rounded(after(gemm, operands, gemm->desc.epilogue_count, at), gemm->desc.d_type);
+    expected right = after(gemm, operands, gemm->desc.epilogue_count, at);
     double got = element(&operands->tensors[KILN_GEMM_D], at.batch, at.row, at.column);
-    if (got == right.value || fabs(got - right.value) <= right.bound)
+    if (operands->tensors[KILN_GEMM_D_SCALE].data)
+        got = quantized_result(gemm, operands, at, got, &right);
+    else
+        right = rounded(right, gemm->desc.d_type, gemm->desc.head.flags & KILN_GEMM_SATURATE);
+    if (got == right.value || (isnan(got) && isnan(right.value)) || isinf(right.bound) ||
+        fabs(got - right.value) <= right.bound)
         return true;
     return bench_say(
         message, "wrong result at batch %lld, row %lld, column %lld: %.9g instead of %.9g ± %.3g",

@@ -10,6 +10,11 @@ bench_libkilnbench_la_SOURCES = \
 	bench/ceiling_int8.c \
 	bench/ceiling_memory.c \
 	bench/convert.c bench/convert.h \
+	bench/fill.c bench/fill.h \
+	bench/gap.c bench/gap.h \
+	bench/gap_internal.h \
+	bench/gap_model.c \
+	bench/gap_variants.c \
 	bench/gemm.c bench/gemm.h \
 	bench/gemm_check.c \
 	bench/host.c \
@@ -21,6 +26,7 @@ bench_libkilnbench_la_SOURCES = \
 	bench/peer_server.c \
 	bench/peer_set.c bench/peer_set.h \
 	bench/random.h \
+	bench/replay.c bench/replay.h \
 	bench/result.c bench/result.h \
 	bench/result_json.c \
 	bench/result_table.c \

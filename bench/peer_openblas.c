@@ -80,6 +80,8 @@ static bool accepts(const bench_gemm *gemm, bench_message *message)
     const kiln_gemm_desc *desc = &gemm->desc;
     if (desc->epilogue_count > 0)
         return bench_say(message, "OpenBLAS has no epilogues");
+    if (desc->grouping)
+        return bench_say(message, "OpenBLAS has no groups");
     if (desc->a_type != desc->b_type ||
         (desc->a_type != KILN_F32 && desc->a_type != KILN_F64 && !converts(desc->a_type)))
         return bench_say(message, "OpenBLAS does not multiply %s by %s",

@@ -54,6 +54,7 @@ typedef struct bench_result {
     int64_t peer_count;
     double limit_ns; /* the median must not be beyond it */
     char note[256];
+    int64_t calls; /* of a replay: how often it was called; 0 = no replay */
 } bench_result;
 
 /* Whether the case is beyond its limit. */
@@ -89,6 +90,8 @@ typedef struct bench_report {
     uint64_t seed;
     int64_t slice_ns;
     int64_t rounds;
+    int64_t replay_shapes; /* of a replay, measured or not; 0 = no replay */
+    int64_t replay_calls;
 } bench_report;
 
 void bench_report_free(bench_report *report);

@@ -2,7 +2,7 @@
 /* A run as JSON. */
 #include <math.h>
 
-#include "bench/result.h"
+#include "bench/replay.h"
 
 /* null for what does not apply: JSON has no NaN. */
 static json_t *number(double value)
@@ -65,7 +65,7 @@ static json_t *common(const bench_result *result)
     return object;
 }
 
-static json_t *case_object(const bench_result *result)
+static json_t *case_object(const bench_report *report, const bench_result *result)
 {
     json_t *object = common(result);
     if (!object)
@@ -79,6 +79,10 @@ static json_t *case_object(const bench_result *result)
     if (result->model) {
         json_object_set_new(object, "model", json_true());
         json_object_set_new(object, "median_cycles", number(result->median.value));
+    }
+    if (result->calls > 0) {
+        json_object_set_new(object, "calls", json_integer(result->calls));
+        json_object_set_new(object, "share", number(bench_share(report, result)));
     }
     if (!isnan(result->limit_ns)) {
         json_object_set_new(object, "limit_ns", number(result->limit_ns));
@@ -131,9 +135,13 @@ json_t *bench_report_json(const bench_report *report)
 {
     json_t *cases = json_array();
     for (int64_t i = 0; i < report->result_count; i++)
-        json_array_append_new(cases, case_object(&report->results[i]));
-    return json_pack("{s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o}", "host", bench_host_json(),
-                     "ceilings", ceilings(report), "cases", cases, "void",
-                     bench_report_void(report), "interrupted", report->interrupted, "method",
-                     method(report), "failures", failures(report), "notes", notes(report));
+        json_array_append_new(cases, case_object(report, &report->results[i]));
+    json_t *object =
+        json_pack("{s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o}", "host", bench_host_json(), "ceilings",
+                  ceilings(report), "cases", cases, "void", bench_report_void(report),
+                  "interrupted", report->interrupted, "method", method(report), "failures",
+                  failures(report), "notes", notes(report));
+    if (object && report->replay_shapes > 0)
+        json_object_set_new(object, "replay", bench_replay_json(report));
+    return object;
 }

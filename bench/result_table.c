@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/result.h"
+#include "bench/replay.h"
 
 /* "12.3 us" and the like. */
 static const char *time_text(double nanoseconds, char text[32])
@@ -136,6 +136,17 @@ static void print_value(FILE *file, double value, char end)
     fputc(end, file);
 }
 
+/* How often a replay called it, and its part of the backend's total. */
+static void print_weight(FILE *file, const bench_report *report, const bench_result *result)
+{
+    if (report->replay_shapes > 0) {
+        fprintf(file, ",%lld,", (long long)result->calls);
+        print_value(file, bench_share(report, result), '\n');
+    } else {
+        fputc('\n', file);
+    }
+}
+
 static void print_case(FILE *file, const bench_result *result, const char *who)
 {
     print_field(file, result->operator_name);
@@ -146,10 +157,32 @@ static void print_case(FILE *file, const bench_result *result, const char *who)
     print_field(file, who);
 }
 
+/* A line per total of a replay, in the place of a case. */
+static void print_totals(FILE *file, const bench_report *report)
+{
+    bench_total totals[BENCH_MAXIMUM_TOTALS];
+    int64_t count = bench_totals(report, totals, BENCH_MAXIMUM_TOTALS);
+    for (int64_t i = 0; i < count; i++) {
+        const bench_total *total = &totals[i];
+        bool peer = total->peer[0];
+        fprintf(file, "total,,,");
+        print_field(file, total->backend);
+        fputc(',', file);
+        print_field(file, peer ? total->peer : "kiln");
+        print_value(file, total->sum.value, ',');
+        print_field(file, total->model ? "cycles" : "ns");
+        fprintf(file, ",,");
+        print_value(file, peer ? total->sum.value / total->backend_sum : NAN, ',');
+        fprintf(file, ",,%d,%lld,1\n", total->void_shapes > 0, (long long)total->calls);
+    }
+}
+
 void bench_report_csv(FILE *file, const bench_report *report)
 {
-    fprintf(file, "operator,shape,dtype,backend,threads,who,median,unit,gflops,ceiling_pct,ratio,"
-                  "ratio_low,ratio_high,void\n");
+    fprintf(file,
+            "operator,shape,dtype,backend,threads,who,median,unit,gflops,ceiling_pct,ratio,"
+            "ratio_low,ratio_high,void%s\n",
+            report->replay_shapes > 0 ? ",calls,share" : "");
     for (int64_t i = 0; i < report->result_count; i++) {
         const bench_result *result = &report->results[i];
         int is_void = result->void_reason[0] != 0;
@@ -158,7 +191,8 @@ void bench_report_csv(FILE *file, const bench_report *report)
         print_field(file, result->model ? "cycles" : "ns");
         print_value(file, result->gflops, ',');
         print_value(file, result->ceiling_pct, ',');
-        fprintf(file, ",,,%d\n", is_void);
+        fprintf(file, ",,,%d", is_void);
+        print_weight(file, report, result);
         for (int64_t j = 0; j < result->peer_count; j++) {
             const bench_peer_result *peer = &result->peers[j];
             print_case(file, result, peer->name);
@@ -169,7 +203,10 @@ void bench_report_csv(FILE *file, const bench_report *report)
             print_value(file, peer->ratio.value, ',');
             print_value(file, peer->ratio.low, ',');
             print_value(file, peer->ratio.high, ',');
-            fprintf(file, "%d\n", is_void);
+            fprintf(file, "%d", is_void);
+            print_weight(file, report, result);
         }
     }
+    if (report->replay_shapes > 0)
+        print_totals(file, report);
 }

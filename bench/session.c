@@ -59,6 +59,37 @@ void bench_session_end(bench_session *session)
     session->team = NULL;
 }
 
+static bool is_integer(uint32_t type)
+{
+    return type == KILN_I8 || type == KILN_U8 || type == KILN_I4 || type == KILN_U4;
+}
+
+/* Whether every value of the type is one of bf16 as well. */
+static bool fits_bf16(uint32_t type)
+{
+    return is_integer(type) || type == KILN_BF16 || type == KILN_E4M3 || type == KILN_E5M2 ||
+           type == KILN_E2M1;
+}
+
+static bench_ceiling_kind ceiling_kind(const kiln_gemm_desc *desc)
+{
+    if (desc->a_type == KILN_F64)
+        return BENCH_CEILING_F64;
+    if (is_integer(desc->a_type) && is_integer(desc->b_type))
+        return BENCH_CEILING_INT8;
+    return fits_bf16(desc->a_type) && fits_bf16(desc->b_type) ? BENCH_CEILING_BF16
+                                                              : BENCH_CEILING_F32;
+}
+
+bench_ceiling *bench_session_ceiling(bench_session *session, const kiln_gemm_desc *desc)
+{
+    bench_ceiling_kind kind = ceiling_kind(desc);
+    bench_ceiling *ceiling = &session->ceilings[kind];
+    if (!ceiling->loop)
+        bench_ceiling_init(ceiling, kind, session->team, session->method.seed);
+    return ceiling;
+}
+
 void bench_judge(double ceiling_pct, double self_ratio, char *reason, size_t size)
 {
     reason[0] = 0;

@@ -39,6 +39,10 @@ bool bench_session_add_peer(bench_session *session, const bench_peer *peer, cons
                             const char *path, bench_message *message);
 void bench_session_end(bench_session *session);
 
+/* The ceiling of the arithmetic that a GEMM of these types lives on, made when it is first asked
+ * for. */
+bench_ceiling *bench_session_ceiling(bench_session *session, const kiln_gemm_desc *desc);
+
 /* How a measurement ended. Failures are in the report already. */
 typedef enum bench_end {
     BENCH_END_MEASURED = 0,

@@ -26,29 +26,6 @@ typedef struct measurement {
     bench_message message;
 } measurement;
 
-/* The arithmetic that a GEMM of these types lives on. */
-static bench_ceiling_kind ceiling_kind(const kiln_gemm_desc *desc)
-{
-    switch (desc->a_type) {
-    case KILN_F64:
-        return BENCH_CEILING_F64;
-    case KILN_BF16:
-        return BENCH_CEILING_BF16;
-    case KILN_I8:
-        return BENCH_CEILING_INT8;
-    default:
-        return BENCH_CEILING_F32;
-    }
-}
-
-static bench_ceiling *get_ceiling(bench_session *session, bench_ceiling_kind kind)
-{
-    bench_ceiling *ceiling = &session->ceilings[kind];
-    if (!ceiling->loop)
-        bench_ceiling_init(ceiling, kind, session->team, session->method.seed);
-    return ceiling;
-}
-
 static int64_t add(measurement *self, const char *name,
                    int64_t (*run)(void *context, int64_t calls), void *context, double operations)
 {
@@ -57,21 +34,6 @@ static int64_t add(measurement *self, const char *name,
         (bench_contender){.name = name, .run = run, .context = context, .operations = operations};
     contender->samples = self->samples + self->count * self->session->method.rounds;
     return self->count++;
-}
-
-/* The kernel's own operands: what it must read and write once. */
-static void set_spans(measurement *self)
-{
-    bench_memory *memory = &self->memory;
-    memory->team = self->session->team;
-    for (int slot = KILN_GEMM_A; slot <= KILN_GEMM_C; slot++) {
-        const kiln_tensor *tensor = &self->kiln.tensors[slot];
-        memory->reads[slot] = (bench_span){tensor->data, bench_tensor_bytes(tensor)};
-    }
-    if (self->kiln.packed_host)
-        memory->reads[KILN_GEMM_B].bytes = self->kiln.packed_bytes;
-    const kiln_tensor *d = &self->kiln.tensors[KILN_GEMM_D];
-    memory->write = (bench_span){d->data, bench_tensor_bytes(d)};
 }
 
 /* Nanoseconds that a contender needs for the case, roughly: decides which ceiling binds. */
@@ -86,8 +48,8 @@ static double rough_time(const bench_contender *contender)
 /* Both ceilings take part; the one that allows less stands in Kiln's place too. */
 static void add_ceilings(measurement *self)
 {
-    self->ceiling = get_ceiling(self->session, ceiling_kind(&self->gemm->desc));
-    set_spans(self);
+    self->ceiling = bench_session_ceiling(self->session, &self->gemm->desc);
+    bench_kiln_spans(&self->kiln, self->session->team, &self->memory);
     double share = self->ceiling->operations / bench_gemm_operations(self->gemm);
     self->arithmetic = add(self, "ceiling of arithmetic", bench_ceiling_run, self->ceiling, share);
     self->bandwidth = add(self, "ceiling of memory", bench_memory_run, &self->memory, 1);

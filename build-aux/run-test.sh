@@ -22,7 +22,7 @@ TSAN_OPTIONS=allocator_may_return_null=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}
 UBSAN_OPTIONS=print_stacktrace=1${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}
 export ASAN_OPTIONS TSAN_OPTIONS UBSAN_OPTIONS
 
-limit=${KILN_TEST_TIMEOUT:-300}
+limit=${KILN_TEST_TIMEOUT:-900}
 
 # A shell's background jobs ignore interrupts, and so would a test; coreutils before 8.31 cannot mend that.
 reset=

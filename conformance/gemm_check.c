@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a GEMM case on one backend and judges what it wrote. */
-#include <math.h>
-#include <stdarg.h>
+/* Runs a GEMM case on one backend. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "conformance/conformance.h"
-#include "conformance/lines.h"
+#include "conformance/gemm_result.h"
 
 /* A case on its way through a backend. */
 typedef struct gemm_trial {
@@ -22,24 +19,10 @@ typedef struct gemm_trial {
     kiln_buffer *blobs[2]; /* packed A and B */
 } gemm_trial;
 
-/* Records a failure, keeping the first; returns false, so that `return fail(…)` reads well. */
-static bool fail(conformance_gemm_result *result, const char *format, ...) KILN_PRINTF(2, 3);
-static bool fail(conformance_gemm_result *result, const char *format, ...)
-{
-    if (result->outcome == CONFORMANCE_FAILED)
-        return false;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(result->text, sizeof result->text, format, arguments);
-    va_end(arguments);
-    result->outcome = CONFORMANCE_FAILED;
-    return false;
-}
-
 static bool succeeded(gemm_trial *trial, kiln_status status, const char *what)
 {
-    return status == KILN_OK || fail(trial->result, "%s failed with %s: %s", what,
-                                     kiln_status_name(status), kiln_last_error());
+    return status == KILN_OK || conformance_gemm_fail(trial->result, "%s failed with %s: %s", what,
+                                                      kiln_status_name(status), kiln_last_error());
 }
 
 static kiln_tensor bytes_of(kiln_buffer *buffer, void *memory, int64_t bytes)
@@ -78,6 +61,18 @@ static bool place(gemm_trial *trial, uint32_t slot)
     return trial->host || copy_bytes(trial, slot, true);
 }
 
+/* Scales and zero points of A and B, where they have been placed. */
+static void attach_scales(gemm_trial *trial)
+{
+    for (uint32_t slot = KILN_GEMM_A; slot <= KILN_GEMM_B; slot++) {
+        kiln_tensor *tensor = &trial->tensors[slot];
+        if (tensor->scale)
+            tensor->scale = &trial->tensors[CONFORMANCE_GEMM_SCALE + slot];
+        if (tensor->zero_point)
+            tensor->zero_point = &trial->tensors[CONFORMANCE_GEMM_ZERO_POINT + slot];
+    }
+}
+
 static bool make_plan(gemm_trial *trial, const char *backend)
 {
     kiln_plan_options options = {.struct_size = sizeof options,
@@ -96,33 +91,71 @@ static bool make_plan(gemm_trial *trial, const char *backend)
         !succeeded(trial, kiln_plan_get_info(trial->plan, &info), "kiln_plan_get_info"))
         return false;
     if (strcmp(info.backend, backend) != 0 || info.staged)
-        return fail(trial->result, "asked for backend %s, answered by %s%s", backend, info.backend,
-                    info.staged ? " through staging" : "");
+        return conformance_gemm_fail(trial->result, "asked for backend %s, answered by %s%s",
+                                     backend, info.backend, info.staged ? " through staging" : "");
     trial->result->answer_flags = info.flags;
     return true;
+}
+
+/* Memory like that of one of the case's tensors, to unpack into. */
+static bool make_destination(gemm_trial *trial, uint32_t slot, kiln_tensor *destination)
+{
+    const conformance_tensor *made = &trial->test->tensors[slot];
+    *destination = made->tensor;
+    destination->data = aligned_alloc(64, (size_t)made->bytes);
+    if (!destination->data)
+        return conformance_gemm_fail(trial->result, "no memory to unpack into");
+    memset(destination->data, 0xff, (size_t)made->bytes);
+    return true;
+}
+
+static bool check_destination(gemm_trial *trial, uint32_t slot, const char *what,
+                              const kiln_tensor *destination)
+{
+    const conformance_tensor *made = &trial->test->tensors[slot];
+    return !destination->data ||
+           memcmp(destination->data, made->before, (size_t)made->bytes) == 0 ||
+           conformance_gemm_fail(trial->result, "%s come back different from packing and unpacking",
+                                 what);
+}
+
+/* A destination cannot be broadcast. */
+static bool is_broadcast(const conformance_tensor *made)
+{
+    return made->memory && made->tensor.rank == 3 && made->tensor.strides[0] == 0;
 }
 
 /* Unpacks a blob over memory like the source's and wants the source back, gaps included. */
 static bool check_unpacked(gemm_trial *trial, uint32_t slot, const kiln_tensor *packed)
 {
-    conformance_tensor *made = &trial->test->tensors[slot];
-    if (made->tensor.rank == 3 && made->tensor.strides[0] == 0)
-        return true; /* a destination cannot be broadcast */
-    uint8_t *memory = aligned_alloc(64, (size_t)made->bytes);
-    if (!memory)
-        return fail(trial->result, "no memory to unpack into");
-    memset(memory, 0xff, (size_t)made->bytes);
-    kiln_tensor destination = made->tensor;
-    destination.data = memory;
-    bool good =
-        succeeded(trial, kiln_plan_unpack(trial->plan, trial->stream, slot, packed, &destination),
-                  "unpacking");
+    const uint32_t slots[3] = {slot, CONFORMANCE_GEMM_SCALE + slot,
+                               CONFORMANCE_GEMM_ZERO_POINT + slot};
+    static const char *const names[2][3] = {{"elements of A", "scales of A", "zero points of A"},
+                                            {"elements of B", "scales of B", "zero points of B"}};
+    const conformance_tensor *tensors = trial->test->tensors;
+    kiln_tensor destinations[3] = {{.buffer = NULL}};
+    bool good = true;
+    for (int i = 0; i < 3; i++)
+        if (is_broadcast(&tensors[slots[i]]))
+            return true;
+    for (int i = 0; good && i < 3; i++)
+        if (tensors[slots[i]].memory)
+            good = make_destination(trial, slots[i], &destinations[i]);
+    if (destinations[0].scale)
+        destinations[0].scale = &destinations[1];
+    if (destinations[0].zero_point)
+        destinations[0].zero_point = &destinations[2];
+    if (good)
+        good = succeeded(
+            trial, kiln_plan_unpack(trial->plan, trial->stream, slot, packed, &destinations[0]),
+            "unpacking");
     if (good && trial->stream)
         good = succeeded(trial, kiln_stream_wait(trial->stream), "waiting for unpacking");
-    if (good && memcmp(memory, made->before, (size_t)made->bytes) != 0)
-        good = fail(trial->result, "operand %u comes back different from packing and unpacking",
-                    (unsigned)slot);
-    free(memory);
+    for (int i = 0; i < 3; i++) {
+        good = good &&
+               check_destination(trial, slots[i], names[slot == KILN_GEMM_B][i], &destinations[i]);
+        free(destinations[i].data);
+    }
     return good;
 }
 
@@ -140,6 +173,8 @@ static bool pack(gemm_trial *trial, uint32_t slot)
     packed.data = NULL;
     packed.byte_offset = 0;
     packed.layout = KILN_LAYOUT_PACKED;
+    packed.scale = packed.zero_point = NULL; /* they are in the blob */
+    packed.scale_block[0] = packed.scale_block[1] = 0;
     if (!succeeded(trial,
                    kiln_plan_pack(trial->plan, trial->stream, slot, &trial->tensors[slot], &packed),
                    "packing") ||
@@ -147,6 +182,24 @@ static bool pack(gemm_trial *trial, uint32_t slot)
         return false;
     trial->tensors[slot] = packed;
     return true;
+}
+
+/* Where groups are beyond their limits, the run or the wait says so. */
+static bool run_and_wait(gemm_trial *trial, const kiln_gemm_args *args)
+{
+    kiln_status status = kiln_plan_run(trial->plan, trial->stream, &args->head);
+    const char *what = "kiln_plan_run";
+    if (status == KILN_OK && trial->stream) {
+        status = kiln_stream_wait(trial->stream);
+        what = "kiln_stream_wait";
+    }
+    if (!trial->test->violates)
+        return succeeded(trial, status, what);
+    return status == KILN_CAPACITY ||
+           conformance_gemm_fail(trial->result,
+                                 "groups are beyond their limits, but %s returned %s instead of "
+                                 "KILN_CAPACITY",
+                                 what, kiln_status_name(status));
 }
 
 static bool run(gemm_trial *trial)
@@ -159,16 +212,14 @@ static bool run(gemm_trial *trial)
     for (uint32_t slot = 0; slot < CONFORMANCE_GEMM_TENSORS; slot++)
         if (!place(trial, slot))
             return false;
+    attach_scales(trial);
     if (test->aliased)
         trial->tensors[KILN_GEMM_C] = trial->tensors[KILN_GEMM_D];
     if (((flags & KILN_GEMM_PACKED_A) && !pack(trial, KILN_GEMM_A)) ||
         ((flags & KILN_GEMM_PACKED_B) && !pack(trial, KILN_GEMM_B)))
         return false;
-    kiln_gemm_args args = {
-        {sizeof args, CONFORMANCE_GEMM_TENSORS, trial->tensors}, test->alpha, test->beta};
-    if (!succeeded(trial, kiln_plan_run(trial->plan, trial->stream, &args.head), "kiln_plan_run"))
-        return false;
-    if (trial->stream && !succeeded(trial, kiln_stream_wait(trial->stream), "kiln_stream_wait"))
+    kiln_gemm_args args = {{sizeof args, KILN_GEMM_SLOTS, trial->tensors}, test->alpha, test->beta};
+    if (!run_and_wait(trial, &args))
         return false;
     for (uint32_t slot = 0; slot < CONFORMANCE_GEMM_TENSORS; slot++)
         if (trial->buffers[slot] && !trial->host && !copy_bytes(trial, slot, false))
@@ -201,109 +252,4 @@ void conformance_gemm_execute(kiln_runtime *runtime, const char *backend,
         kiln_buffer_release(trial.buffers[slot]);
     kiln_buffer_release(trial.blobs[0]);
     kiln_buffer_release(trial.blobs[1]);
-}
-
-/* ---- Judging ---- */
-
-static bool ask_oracle(conformance_gemm_case *test, conformance_gemm_result *result)
-{
-    kiln_tensor tensors[CONFORMANCE_GEMM_TENSORS];
-    size_t elements =
-        (size_t)kiln_tensor_elements(&test->tensors[KILN_GEMM_D].tensor) + 1; /* never zero bytes */
-    const char *reason = "no memory";
-    if (test->exact)
-        return true;
-    for (int slot = 0; slot < CONFORMANCE_GEMM_TENSORS; slot++) {
-        tensors[slot] = test->tensors[slot].tensor;
-        tensors[slot].data = test->tensors[slot].before;
-    }
-    if (test->aliased)
-        tensors[KILN_GEMM_C].data = test->tensors[KILN_GEMM_D].before;
-    kiln_gemm_args args = {
-        {sizeof args, CONFORMANCE_GEMM_TENSORS, tensors}, test->alpha, test->beta};
-    test->exact = calloc(elements, sizeof(double));
-    test->bound = calloc(elements, sizeof(double));
-    kiln_status status = KILN_NO_MEMORY;
-    if (test->exact && test->bound)
-        status = conformance_gemm_oracle(&test->desc, &args, result->answer_flags, test->exact,
-                                         test->bound, &reason);
-    if (status == KILN_OK)
-        return true;
-    free(test->exact);
-    free(test->bound);
-    test->exact = test->bound = NULL;
-    return fail(result, "the oracle failed with %s: %s", kiln_status_name(status), reason);
-}
-
-/* Nothing but D's elements may have changed. */
-static bool check_bytes(const conformance_gemm_case *test, conformance_gemm_result *result)
-{
-    for (int slot = 0; slot < CONFORMANCE_GEMM_TENSORS; slot++) {
-        const conformance_tensor *made = &test->tensors[slot];
-        if (made->memory && slot != KILN_GEMM_D &&
-            memcmp(made->memory, made->before, (size_t)made->bytes) != 0)
-            return fail(result, "input tensor %d has been written to", slot);
-    }
-    const conformance_tensor *d = &test->tensors[KILN_GEMM_D];
-    uint8_t *allowed = malloc((size_t)d->bytes);
-    if (!allowed)
-        return fail(result, "no memory to compare bytes");
-    memcpy(allowed, d->before, (size_t)d->bytes);
-    size_t line_bytes =
-        (size_t)(conformance_line_elements(&d->tensor) * kiln_type_bits(d->tensor.type) / 8);
-    for (int64_t line = 0; line < conformance_line_count(&d->tensor); line++)
-        memcpy(conformance_line(&d->tensor, allowed, line),
-               conformance_line(&d->tensor, d->memory, line), line_bytes);
-    int64_t at = 0;
-    while (at < d->bytes && allowed[at] == d->memory[at])
-        at++;
-    free(allowed);
-    return at == d->bytes ||
-           fail(result, "byte %lld of D's memory, which is no element, has been written to",
-                (long long)(at - d->tensor.byte_offset));
-}
-
-/* Sums for the global measure. */
-typedef struct global_sums {
-    double products, squares;
-} global_sums;
-
-static void judge_element(const conformance_gemm_case *test, int64_t element, double measured,
-                          global_sums *sums, conformance_gemm_result *result)
-{
-    double exact = test->exact[element], bound = test->bound[element];
-    double ratio = conformance_gemm_ratio(
-        test->desc.d_type, test->desc.head.flags & KILN_GEMM_SATURATE, exact, bound, measured);
-    result->elements++;
-    result->unbounded += isinf(bound) != 0;
-    if (isfinite(measured) && fabs(exact) >= 64 * bound && isfinite(exact)) {
-        sums->products += exact * measured;
-        sums->squares += exact * exact + measured * measured;
-    }
-    if (ratio > result->largest_ratio)
-        result->largest_ratio = ratio;
-    if (ratio > 1)
-        fail(
-            result,
-            "D[%lld, %lld, %lld] is %.17g; exactly it is %.17g, and the bound is %.3g (ratio %.3g)",
-            (long long)(element / test->n / test->m), (long long)(element / test->n % test->m),
-            (long long)(element % test->n), measured, exact, bound, ratio);
-}
-
-void conformance_gemm_judge(conformance_gemm_case *test, conformance_gemm_result *result)
-{
-    const conformance_tensor *d = &test->tensors[KILN_GEMM_D];
-    global_sums sums = {0, 0};
-    if (result->outcome == CONFORMANCE_DECLINED || !ask_oracle(test, result))
-        return;
-    result->elements = result->unbounded = 0;
-    result->largest_ratio = 0;
-    for (int64_t line = 0; line < conformance_line_count(&d->tensor); line++)
-        for (int64_t j = 0; j < test->n; j++)
-            judge_element(
-                test, line * test->n + j,
-                kiln_load_f64(d->tensor.type, conformance_line(&d->tensor, d->memory, line), j),
-                &sums, result);
-    result->global = sums.squares > 0 ? 1 - 2 * sums.products / sums.squares : 0;
-    check_bytes(test, result);
 }

@@ -3,98 +3,122 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "conformance/conformance.h"
-#include "conformance/gemm_numeric.h"
+#include "conformance/gemm_job.h"
 
-/* A tensor as the oracle reads it: element (batch, row, column) by strides, of which some may be 0.
- */
-typedef struct matrix_view {
-    const char *data;
-    uint32_t type;
-    int64_t batch_stride, row_stride, column_stride; /* in elements */
-} matrix_view;
+/* Rows of D that are made of the same B and the same steps of k. */
+typedef struct gemm_part {
+    int64_t group; /* or batch entry: which B, and which vectors and matrices of epilogues */
+    int64_t a_lead, b_lead, d_lead;
+    int64_t begin, end; /* of k */
+} gemm_part;
 
-static double at(const matrix_view *view, int64_t batch, int64_t row, int64_t column)
+/* ---- Sums ---- */
+
+static void note_factor(gemm_factor *factor, double value)
 {
-    int64_t element =
-        batch * view->batch_stride + row * view->row_stride + column * view->column_stride;
-    return kiln_load_f64(view->type, view->data + element * (kiln_type_bits(view->type) / 8), 0);
-}
-
-static kiln_tensor tensor_of(const kiln_gemm_args *args, uint32_t slot)
-{
-    kiln_tensor absent = {0};
-    return slot < args->head.tensor_count ? args->head.tensors[slot] : absent;
-}
-
-/* The view of slot `slot`; false when the host cannot read it. */
-static bool view_of(const kiln_gemm_args *args, uint32_t slot, uint32_t shape, bool transposed,
-                    matrix_view *view)
-{
-    kiln_tensor tensor = tensor_of(args, slot);
-    const char *base = tensor.buffer ? kiln_buffer_host(tensor.buffer) : tensor.data;
-    uint32_t own = shape == KILN_OPERAND_MATRIX ? 2 : 1;
-    if (!base || tensor.layout != KILN_LAYOUT_STRIDED || tensor.rank < own ||
-        tensor.rank > own + 1 || kiln_type_bits(tensor.type) < 8)
-        return false;
-    uint32_t column = transposed ? tensor.rank - own : tensor.rank - 1;
-    uint32_t row = transposed ? tensor.rank - 1 : tensor.rank - own;
-    view->data = base + tensor.byte_offset;
-    view->type = tensor.type;
-    view->batch_stride = tensor.rank > own ? tensor.strides[0] : 0;
-    view->row_stride =
-        shape == KILN_OPERAND_MATRIX || shape == KILN_OPERAND_COLUMN ? tensor.strides[row] : 0;
-    view->column_stride =
-        shape == KILN_OPERAND_MATRIX || shape == KILN_OPERAND_ROW ? tensor.strides[column] : 0;
-    return true;
-}
-
-/* One GEMM on its way. */
-typedef struct gemm_job {
-    const kiln_gemm_desc *desc;
-    gemm_arithmetic arithmetic;
-    bool wide;
-    int64_t m, n, k, batch;
-    double alpha, beta;
-    matrix_view a, b, c, operands[KILN_GEMM_MAX_EPILOGUES];
-
-    double *op_b;       /* op(B) of one batch entry, K × N */
-    double *op_a;       /* one row of op(A) */
-    long double *sums;  /* of one row of D: Σab, in long double where wide */
-    double *plain_sums; /* in double elsewhere */
-    double *magnitudes; /* Σ|a||b| */
-    double *spreads;    /* Σ(|a| + |b|) */
-} gemm_job;
-
-static void multiply_row(gemm_job *job, int64_t batch, int64_t row)
-{
-    for (int64_t j = 0; j < job->n; j++) {
-        job->sums[j] = 0;
-        job->plain_sums[j] = job->magnitudes[j] = job->spreads[j] = 0;
-    }
-    if (job->alpha == 0)
+    double size = fabs(value);
+    if (!isfinite(size))
         return;
-    for (int64_t k = 0; k < job->k; k++)
-        job->op_a[k] = at(&job->a, batch, row, k);
-    for (int64_t k = 0; k < job->k; k++) {
-        double a = job->op_a[k];
+    factor->largest = fmax(factor->largest, size);
+    if (size > 0)
+        factor->least = fmin(factor->least, size);
+}
+
+static int64_t next_boundary(int64_t block, int64_t k, int64_t end)
+{
+    return block < end && (k / block + 1) * block < end ? (k / block + 1) * block : end;
+}
+
+static void cut_segments(gemm_job *job, const gemm_part *part)
+{
+    job->segment_count = 0;
+    for (int64_t k = part->begin; k < part->end;) {
+        segment *cut = &job->segments[job->segment_count++];
+        cut->begin = k;
+        cut->end = next_boundary(job->a.block_k, k, next_boundary(job->b.block_k, k, part->end));
+        k = cut->end;
+    }
+}
+
+static void load_b(gemm_job *job, const gemm_part *part)
+{
+    cut_segments(job, part);
+    for (int64_t s = 0; s < job->segment_count; s++) {
+        const segment *cut = &job->segments[s];
+        for (int64_t j = 0; j < job->n; j++)
+            job->b_factors[s * job->n + j] =
+                (gemm_factor){0, (double)INFINITY,
+                              conformance_operand_scale(&job->b, part->b_lead, j, cut->begin)};
+        for (int64_t k = cut->begin; k < cut->end; k++)
+            for (int64_t j = 0; j < job->n; j++) {
+                double value = conformance_operand_at(&job->b, part->b_lead, j, k);
+                job->op_b[k * job->n + j] = value;
+                note_factor(&job->b_factors[s * job->n + j], value);
+            }
+    }
+}
+
+static void multiply_segment(gemm_job *job, const segment *cut)
+{
+    for (int64_t j = 0; j < job->n; j++)
+        job->segment_sums[j] = job->segment_magnitudes[j] = 0;
+    for (int64_t k = cut->begin; k < cut->end; k++) {
+        double a = job->op_a[k], a_size = fabs(a);
         const double *b = job->op_b + k * job->n;
-        if (job->wide)
+        if (job->arithmetic.wide)
             for (int64_t j = 0; j < job->n; j++)
-                job->sums[j] += (long double)a * (long double)b[j];
+                job->values[j] += (long double)a * (long double)b[j];
         else
             for (int64_t j = 0; j < job->n; j++)
-                job->plain_sums[j] += a * b[j];
+                job->segment_sums[j] += a * b[j];
         for (int64_t j = 0; j < job->n; j++)
-            job->magnitudes[j] += fabs(a) * fabs(b[j]);
-        if (job->arithmetic.flushes)
-            for (int64_t j = 0; j < job->n; j++)
-                job->spreads[j] += fabs(a) + fabs(b[j]);
+            job->segment_magnitudes[j] += a_size * fabs(b[j]);
     }
-    if (!job->wide)
-        for (int64_t j = 0; j < job->n; j++)
-            job->sums[j] = job->plain_sums[j];
 }
+
+/* values = Σab of one row. */
+static void multiply_row(gemm_job *job, const gemm_part *part, int64_t row)
+{
+    for (int64_t j = 0; j < job->n; j++) {
+        job->values[j] = 0;
+        job->terms[j] = (gemm_terms){0};
+    }
+    for (int64_t s = 0; s < job->segment_count; s++) {
+        const segment *cut = &job->segments[s];
+        gemm_factor a = {0, (double)INFINITY,
+                         conformance_operand_scale(&job->a, part->a_lead, row, cut->begin)};
+        for (int64_t k = cut->begin; k < cut->end; k++) {
+            job->op_a[k] = conformance_operand_at(&job->a, part->a_lead, row, k);
+            note_factor(&a, job->op_a[k]);
+        }
+        multiply_segment(job, cut);
+        for (int64_t j = 0; j < job->n; j++) {
+            const gemm_factor *b = &job->b_factors[s * job->n + j];
+            if (!job->arithmetic.wide)
+                job->values[j] += job->segment_sums[j] * (a.scale * b->scale);
+            conformance_gemm_add_segment(&job->arithmetic, cut->end - cut->begin, &a, b,
+                                         job->segment_sums[j], job->segment_magnitudes[j],
+                                         &job->terms[j]);
+        }
+    }
+}
+
+/* alpha and beta on a row of sums. */
+static void scale_row(gemm_job *job, const gemm_part *part, int64_t row)
+{
+    for (int64_t j = 0; j < job->n; j++) {
+        double c = job->beta != 0 ? conformance_view_at(&job->c, part->d_lead, row, j) : 0;
+        long double value = job->alpha != 0 ? job->alpha * job->values[j] : 0;
+        if (job->beta != 0)
+            value += (long double)job->beta * c;
+        job->errors[j] =
+            conformance_gemm_sum_error(&job->arithmetic, part->end - part->begin, job->alpha,
+                                       &job->terms[j], job->beta, c, value);
+        job->values[j] = value;
+    }
+}
+
+/* ---- Epilogues ---- */
 
 /* The activations, -Inf giving their limit. */
 static long double activation(uint32_t kind, bool wide, long double v)
@@ -128,118 +152,222 @@ static long double apply(const kiln_epilogue *epilogue, bool wide, long double v
     }
 }
 
-static void finish_element(const gemm_job *job, int64_t batch, int64_t row, int64_t column,
-                           double *exact, double *bound)
+/* In a contiguous grouping columns and matrices belong to the rows, not to the groups. */
+static int64_t operand_lead(const gemm_job *job, const gemm_part *part, uint32_t shape)
 {
-    const kiln_gemm_desc *desc = job->desc;
-    double c = job->beta != 0 ? at(&job->c, batch, row, column) : 0;
-    long double value = job->alpha != 0 ? job->alpha * job->sums[column] : 0;
-    if (job->beta != 0)
-        value += (long double)job->beta * c;
-    double magnitude =
-        job->arithmetic.exact_sum ? (double)fabsl(job->sums[column]) : job->magnitudes[column];
-    double error = 0;
-    if (isfinite((double)value))
-        error = conformance_gemm_sum_error(&job->arithmetic, job->k, job->alpha, magnitude,
-                                           job->spreads[column], job->beta, c);
-    for (uint32_t i = 0; i < desc->epilogue_count; i++) {
-        const kiln_epilogue *epilogue = &desc->epilogues[i];
-        double x = epilogue->operand != KILN_OPERAND_NONE
-                       ? at(&job->operands[i], batch, row, column)
+    bool by_row = shape == KILN_OPERAND_COLUMN || shape == KILN_OPERAND_MATRIX;
+    return job->desc->grouping == KILN_GROUPING_CONTIGUOUS && by_row ? 0 : part->group;
+}
+
+static void apply_to_row(gemm_job *job, const gemm_part *part, int64_t row, uint32_t i,
+                         int64_t width)
+{
+    const kiln_epilogue *epilogue = &job->desc->epilogues[i];
+    int64_t lead = operand_lead(job, part, epilogue->operand);
+    for (int64_t j = 0; j < width; j++) {
+        double x = job->operands[i].data ? conformance_view_at(&job->operands[i], lead, row, j)
                    : epilogue->kind == KILN_EPILOGUE_SCALE ? epilogue->p0
                                                            : 0;
-        long double after = apply(epilogue, job->wide, value, x);
-        error =
-            conformance_gemm_step_error(&job->arithmetic, epilogue->kind, value, error, x, after);
-        value = after;
+        long double after = apply(epilogue, job->arithmetic.wide, job->values[j], x);
+        job->errors[j] = conformance_gemm_step_error(&job->arithmetic, epilogue->kind,
+                                                     job->values[j], job->errors[j], x, after);
+        job->values[j] = after;
     }
-    *exact = conformance_gemm_clamped(desc->d_type, desc->head.flags & KILN_GEMM_SATURATE, value);
-    *bound = conformance_gemm_output_bound(&job->arithmetic, desc->d_type, *exact, error);
 }
 
-static kiln_status refuse(kiln_status status, const char *why, const char **reason)
+static void swiglu_row(gemm_job *job, int64_t width)
 {
-    *reason = why;
-    return status;
+    for (int64_t j = 0; j < width / 2; j++) {
+        long double gate = job->values[2 * j], up = job->values[2 * j + 1];
+        long double silu = activation(KILN_EPILOGUE_SILU, job->arithmetic.wide, gate),
+                    after = silu * up;
+        job->errors[j] = conformance_gemm_swiglu_error(&job->arithmetic, gate, job->errors[2 * j],
+                                                       silu, up, job->errors[2 * j + 1], after);
+        job->values[j] = after;
+    }
 }
 
-static kiln_status bind(gemm_job *job, const kiln_gemm_args *args, const char **reason)
+static void add_to_gradient(gemm_job *job, const gemm_part *part, uint32_t i)
+{
+    const conformance_gemm_gradient *gradient = &job->expected->gradients[i];
+    gradient_sums *sums = &job->gradients[i];
+    int64_t row = gradient->rows > 1 ? part->group : 0;
+    sums->counts[row]++;
+    for (int64_t j = 0; j < gradient->columns; j++) {
+        int64_t at = row * gradient->columns + j;
+        sums->values[at] += job->values[j];
+        if (isfinite(job->values[j]))
+            sums->magnitudes[at] += (double)fabsl(job->values[j]);
+        sums->errors[at] += job->errors[j];
+    }
+}
+
+static void quantize_row(gemm_job *job, int64_t line, double *exact, double *bound)
+{
+    conformance_gemm_expected *expected = job->expected;
+    int64_t width = expected->columns, block = job->desc->d_quantization.block[1] > 0
+                                                   ? job->desc->d_quantization.block[1]
+                                                   : width;
+    for (int64_t j = 0; j < width; j++) {
+        exact[j] = (double)job->values[j];
+        bound[j] = job->errors[j] + (isfinite(exact[j]) ? 0x1p-53 * fabs(exact[j]) : 0);
+    }
+    for (int64_t s = 0; s < expected->scale_columns; s++) {
+        int64_t first = s * block, count = width - first < block ? width - first : block;
+        int64_t at = line * expected->scale_columns + s;
+        conformance_gemm_scale_range(&job->arithmetic, job->desc, count, exact + first,
+                                     bound + first, &expected->scale_low[at],
+                                     &expected->scale_high[at]);
+    }
+}
+
+static void finish_row(gemm_job *job, const gemm_part *part, int64_t row)
 {
     const kiln_gemm_desc *desc = job->desc;
-    bool transpose_a = desc->head.flags & KILN_GEMM_TRANSPOSE_A,
-         transpose_b = desc->head.flags & KILN_GEMM_TRANSPOSE_B;
-    kiln_tensor a = tensor_of(args, KILN_GEMM_A), d = tensor_of(args, KILN_GEMM_D);
-    if (desc->grouping != KILN_GROUPING_NONE || desc->a_quantization.scale_type ||
-        desc->b_quantization.scale_type || desc->d_quantization.scale_type ||
-        desc->epilogue_count > KILN_GEMM_MAX_EPILOGUES)
-        return refuse(KILN_UNSUPPORTED,
-                      "the oracle knows no grouping and no scales, and at most 8 epilogues",
-                      reason);
-    if (d.rank < 2 || d.rank > 3 || a.rank < 2 || a.rank > 3)
-        return refuse(KILN_INVALID, "A and D must be matrices, or batches of matrices", reason);
-    job->m = d.shape[d.rank - 2];
-    job->n = d.shape[d.rank - 1];
-    job->batch = d.rank == 3 ? d.shape[0] : 1;
-    job->k = a.shape[transpose_a ? a.rank - 2 : a.rank - 1];
-    job->alpha = args->alpha;
-    job->beta = args->beta;
-    if (!view_of(args, KILN_GEMM_A, KILN_OPERAND_MATRIX, transpose_a, &job->a) ||
-        !view_of(args, KILN_GEMM_B, KILN_OPERAND_MATRIX, transpose_b, &job->b) ||
-        (job->beta != 0 && !view_of(args, KILN_GEMM_C, KILN_OPERAND_MATRIX, false, &job->c)))
-        return refuse(KILN_INVALID, "the oracle reads strided matrices in host memory", reason);
+    conformance_gemm_expected *expected = job->expected;
+    bool saturate = desc->head.flags & KILN_GEMM_SATURATE;
+    int64_t width = job->n, line = part->d_lead * job->m + row;
+    double *exact = expected->exact + line * expected->columns,
+           *bound = expected->bound + line * expected->columns;
+    expected->written[line] = true;
     for (uint32_t i = 0; i < desc->epilogue_count; i++) {
-        if (desc->epilogues[i].kind == KILN_EPILOGUE_NONE ||
-            desc->epilogues[i].kind > KILN_EPILOGUE_CLIP)
-            return refuse(KILN_UNSUPPORTED, "the oracle knows the epilogues from bias to clip",
-                          reason);
-        if (desc->epilogues[i].operand != KILN_OPERAND_NONE &&
-            !view_of(args, KILN_GEMM_OPERAND + i, desc->epilogues[i].operand, false,
-                     &job->operands[i]))
-            return refuse(KILN_INVALID, "the oracle reads epilogue operands in host memory",
-                          reason);
+        uint32_t kind = desc->epilogues[i].kind;
+        if (kind == KILN_EPILOGUE_QUANTIZE) {
+            quantize_row(job, line, exact, bound);
+            return;
+        }
+        if (kind == KILN_EPILOGUE_BIAS_GRADIENT) {
+            add_to_gradient(job, part, i);
+        } else if (kind == KILN_EPILOGUE_SWIGLU) {
+            swiglu_row(job, width);
+            width /= 2;
+        } else {
+            apply_to_row(job, part, row, i, width);
+        }
     }
-    return KILN_OK;
+    for (int64_t j = 0; j < width; j++) {
+        exact[j] = conformance_gemm_clamped(desc->d_type, saturate, job->values[j]);
+        bound[j] =
+            conformance_gemm_output_bound(&job->arithmetic, desc->d_type, exact[j], job->errors[j]);
+    }
 }
 
-static void compute(gemm_job *job, double *exact, double *bound)
+static void finish_gradients(gemm_job *job)
 {
-    for (int64_t batch = 0; batch < job->batch; batch++) {
-        for (int64_t k = 0; job->alpha != 0 && k < job->k; k++)
-            for (int64_t j = 0; j < job->n; j++)
-                job->op_b[k * job->n + j] = at(&job->b, batch, k, j);
-        for (int64_t i = 0; i < job->m; i++) {
-            multiply_row(job, batch, i);
-            for (int64_t j = 0; j < job->n; j++)
-                finish_element(job, batch, i, j, exact++, bound++);
+    for (uint32_t i = 0; i < job->desc->epilogue_count; i++) {
+        conformance_gemm_gradient *gradient = &job->expected->gradients[i];
+        const gradient_sums *sums = &job->gradients[i];
+        for (int64_t at = 0; at < gradient->rows * gradient->columns; at++) {
+            gradient->exact[at] = (double)sums->values[at];
+            gradient->bound[at] = conformance_gemm_gradient_error(
+                &job->arithmetic, sums->counts[at / gradient->columns], sums->values[at],
+                sums->magnitudes[at], sums->errors[at]);
         }
     }
 }
 
+/* ---- Parts ---- */
+
+static void compute_part(gemm_job *job, const gemm_part *part)
+{
+    bool loaded = false;
+    job->segment_count = 0;
+    for (int64_t i = 0; i < job->m; i++) {
+        if (!job->is_row[i])
+            continue;
+        if (!loaded && job->alpha != 0 && job->n > 0)
+            load_b(job, part);
+        loaded = true;
+        multiply_row(job, part, i);
+        scale_row(job, part, i);
+        finish_row(job, part, i);
+    }
+}
+
+static int64_t clamp(double value, int64_t low, int64_t high)
+{
+    return value < (double)low ? low : value > (double)high ? high : (int64_t)value;
+}
+
+/* What GROUPS says of a part: which rows. */
+static void read_rows(gemm_job *job, const gemm_part *part)
+{
+    bool *exceeded = &job->expected->exceeded;
+    if (job->desc->grouping == KILN_GROUPING_CONTIGUOUS)
+        for (int64_t i = 0; i < job->m; i++) {
+            double index = conformance_view_at(&job->groups, 0, 0, i);
+            job->is_row[i] = index == (double)part->group;
+            *exceeded |= index < -1 || index >= (double)job->desc->groups;
+        }
+    if (job->desc->grouping == KILN_GROUPING_MASKED) {
+        double count = conformance_view_at(&job->groups, 0, 0, part->group);
+        for (int64_t i = 0; i < job->m; i++)
+            job->is_row[i] = (double)i < count;
+        *exceeded |= count < 0 || count > (double)job->m;
+    }
+}
+
+/* An offset of k, clamped to what the one before it leaves. */
+static int64_t read_offset(gemm_job *job, int64_t index, int64_t least)
+{
+    double offset = conformance_view_at(&job->groups, 0, 0, index);
+    int64_t found = clamp(offset, least, job->k);
+    job->expected->exceeded |= (double)found != offset;
+    return found;
+}
+
+static void compute(gemm_job *job)
+{
+    uint32_t grouping = job->desc->grouping;
+    int64_t parts = grouping == KILN_GROUPING_NONE ? job->batch : job->desc->groups;
+    int64_t begin = grouping == KILN_GROUPING_K ? read_offset(job, 0, 0) : 0;
+    for (int64_t i = 0; i < job->m; i++)
+        job->is_row[i] = true;
+    for (int64_t g = 0; g < parts; g++) {
+        gemm_part part = {.group = g, .a_lead = g, .b_lead = g, .d_lead = g, .end = job->k};
+        if (grouping == KILN_GROUPING_CONTIGUOUS)
+            part.a_lead = part.d_lead = 0;
+        if (grouping == KILN_GROUPING_K) {
+            part.a_lead = part.b_lead = 0;
+            part.begin = begin;
+            part.end = begin = read_offset(job, g + 1, begin);
+        }
+        read_rows(job, &part);
+        compute_part(job, &part);
+    }
+    finish_gradients(job);
+}
+
+void conformance_gemm_expected_free(conformance_gemm_expected *expected)
+{
+    free(expected->exact);
+    free(expected->bound);
+    free(expected->written);
+    free(expected->scale_low);
+    free(expected->scale_high);
+    for (uint32_t i = 0; i < KILN_GEMM_MAX_EPILOGUES; i++) {
+        free(expected->gradients[i].exact);
+        free(expected->gradients[i].bound);
+    }
+    memset(expected, 0, sizeof *expected);
+}
+
 kiln_status conformance_gemm_oracle(const kiln_gemm_desc *desc, const kiln_gemm_args *args,
-                                    uint32_t answer_flags, double *exact, double *bound,
+                                    uint32_t answer_flags, conformance_gemm_expected *expected,
                                     const char **reason)
 {
-    gemm_job job = {.desc = desc, .wide = desc->a_type == KILN_F64};
+    gemm_job job = {.desc = desc, .expected = expected};
+    memset(expected, 0, sizeof *expected);
     job.arithmetic = conformance_gemm_arithmetic(desc, answer_flags);
-    kiln_status status = bind(&job, args, reason);
+    kiln_status status = conformance_job_bind(&job, args, reason);
+    if (status == KILN_OK && !conformance_job_make(&job)) {
+        *reason = "no memory for the oracle";
+        status = KILN_NO_MEMORY;
+    }
+    if (status == KILN_OK)
+        compute(&job);
+    conformance_job_free(&job);
     if (status != KILN_OK)
-        return status;
-    size_t n = (size_t)job.n + 1, k = (size_t)job.k + 1; /* never zero bytes */
-    job.op_b = calloc(k, n * sizeof(double));
-    job.op_a = calloc(k, sizeof(double));
-    job.sums = calloc(n, sizeof(long double));
-    job.plain_sums = calloc(n, sizeof(double));
-    job.magnitudes = calloc(n, sizeof(double));
-    job.spreads = calloc(n, sizeof(double));
-    if (job.op_b && job.op_a && job.sums && job.plain_sums && job.magnitudes && job.spreads)
-        compute(&job, exact, bound);
-    else
-        status = refuse(KILN_NO_MEMORY, "no memory for the oracle", reason);
-    free(job.op_b);
-    free(job.op_a);
-    free(job.sums);
-    free(job.plain_sums);
-    free(job.magnitudes);
-    free(job.spreads);
+        conformance_gemm_expected_free(expected);
     return status;
 }

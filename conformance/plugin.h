@@ -24,6 +24,9 @@ typedef struct conformance_subject {
     const char *options; /* YAML of options.<name> in the profile, or "" */
     uint64_t seed;
     int64_t cases; /* random cases of an operator's sweep */
+    /* Asked while a check runs: true ends it, as failed. NULL = never. */
+    bool (*interrupted)(void);
+    int time_limit_s; /* of each check, in place of its own; 0 = its own */
 } conformance_subject;
 
 typedef enum conformance_verdict {

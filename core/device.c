@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/fork.h"
+#include "support/yaml.h"
 
 static kiln_status device_new(kiln_runtime *runtime, const kiln_device_table *table,
                               kiln_device **result)
@@ -23,6 +24,31 @@ static kiln_status device_new(kiln_runtime *runtime, const kiln_device_table *ta
     return KILN_OK;
 }
 
+/* Ends the text, and replaces what is not UTF-8: records of it could not be read back. */
+static void settle_text(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+    while (*text) {
+        char escaped[8];
+        size_t bytes = kiln_yaml_escape(text, escaped);
+        if (!bytes)
+            *text = '?';
+        text += bytes ? bytes : 1;
+    }
+}
+
+/* What a plugin, or the system, wrote of a device, made safe to read. */
+static void settle_info(kiln_device_info *info)
+{
+    info->struct_size = sizeof *info;
+    settle_text(info->name, sizeof info->name);
+    settle_text(info->fingerprint, sizeof info->fingerprint);
+    if (info->memory_count < 0 || info->memory_count > KILN_MAX_MEMORIES)
+        info->memory_count = info->memory_count < 0 ? 0 : KILN_MAX_MEMORIES;
+    for (int64_t i = 0; i < info->memory_count; i++)
+        settle_text(info->memories[i].name, sizeof info->memories[i].name);
+}
+
 kiln_status kiln_device_create_host(kiln_runtime *runtime, kiln_device **result)
 {
     kiln_status status = device_new(runtime, &kiln_host_device_table, result);
@@ -30,7 +56,9 @@ kiln_status kiln_device_create_host(kiln_runtime *runtime, kiln_device **result)
         return status;
     snprintf((*result)->name, sizeof(*result)->name, "host");
     (*result)->fork_safe = true;
-    return (*result)->table.info(NULL, 0, &(*result)->info);
+    status = (*result)->table.info(NULL, 0, &(*result)->info);
+    settle_info(&(*result)->info);
+    return status;
 }
 
 /* The functions without which a device cannot be used; the rest may be missing. */
@@ -57,18 +85,6 @@ static const char *missing_function(const kiln_device_table *table)
     REQUIRED(stream_wait_event);
 #undef REQUIRED
     return NULL;
-}
-
-/* What a plugin wrote of a device, made safe to read. */
-static void settle_info(kiln_device_info *info)
-{
-    info->struct_size = sizeof *info;
-    info->name[sizeof info->name - 1] = '\0';
-    info->fingerprint[sizeof info->fingerprint - 1] = '\0';
-    if (info->memory_count < 0 || info->memory_count > KILN_MAX_MEMORIES)
-        info->memory_count = info->memory_count < 0 ? 0 : KILN_MAX_MEMORIES;
-    for (int64_t i = 0; i < info->memory_count; i++)
-        info->memories[i].name[sizeof info->memories[i].name - 1] = '\0';
 }
 
 static kiln_status add_device(kiln_runtime *runtime, kiln_instance *instance,
@@ -380,7 +396,8 @@ kiln_status kiln_tensor_extent(const kiln_tensor *tensor, const char *what, int6
     int64_t total = 0;
     overflow = overflow || __builtin_add_overflow(last, 1, &last) ||
                __builtin_mul_overflow(last, bits, &total);
-    overflow = overflow || __builtin_add_overflow((total + 7) / 8, tensor->byte_offset, &total);
+    overflow = overflow ||
+               __builtin_add_overflow(total / 8 + (total % 8 != 0), tensor->byte_offset, &total);
     if (overflow)
         return kiln_fail(KILN_INVALID, "%s: shape and strides reach beyond 2^63 bytes", what);
     *begin = tensor->byte_offset;

@@ -10,6 +10,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "support/yaml.h"
+
 static void append(kiln_line *line, const char *bytes, size_t size)
 {
     if (line->failed)
@@ -37,16 +39,11 @@ void kiln_line_text(kiln_line *line, const char *text)
 void kiln_line_string(kiln_line *line, const char *text)
 {
     append(line, "\"", 1);
-    for (; *text; text++) {
-        char escape[8];
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            snprintf(escape, sizeof escape, "\\%c", c);
-        else if (c < 0x20)
-            snprintf(escape, sizeof escape, "\\u%04x", c);
-        else
-            snprintf(escape, sizeof escape, "%c", c);
-        kiln_line_text(line, escape);
+    while (*text) {
+        char escaped[8];
+        size_t size = kiln_yaml_escape(text, escaped);
+        kiln_line_text(line, size ? escaped : "\\ufffd");
+        text += size ? size : 1;
     }
     append(line, "\"", 1);
 }

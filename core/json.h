@@ -14,8 +14,10 @@ typedef struct kiln_line {
     bool failed;
 } kiln_line;
 
-void kiln_line_text(kiln_line *line, const char *text);              /* as it stands */
-void kiln_line_string(kiln_line *line, const char *text);            /* quoted and escaped */
+void kiln_line_text(kiln_line *line, const char *text); /* as it stands */
+/* Quoted and escaped, so that YAML readers take it as well; bytes that are not UTF-8 become U+FFFD.
+ */
+void kiln_line_string(kiln_line *line, const char *text);
 void kiln_line_hex(kiln_line *line, const void *bytes, size_t size); /* quoted hexadecimal */
 void kiln_line_integer(kiln_line *line, int64_t value);
 

@@ -332,7 +332,16 @@ static kiln_status open_named(kiln_runtime *runtime, const char *name)
                 runtime, runtime->instances[i]); /* the first of a name: the others are shadowed */
     kiln_runtime_log(runtime, KILN_LOG_INFO, "the profile names plugin %s, which was not found",
                      name);
-    return KILN_OK;
+    kiln_instance *missing;
+    kiln_status status = add_instance(runtime, name, "", &missing);
+    if (status == KILN_OK) {
+        missing->state = "not found";
+        snprintf(missing->reason, sizeof missing->reason,
+                 "the profile names it, but no %.31s.so is in KILN_PLUGIN_PATH, plugin_path or the "
+                 "folder of the installation",
+                 name);
+    }
+    return status;
 }
 
 kiln_status kiln_loader_open_all(kiln_runtime *runtime)

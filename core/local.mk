@@ -22,6 +22,8 @@ core_libcore_la_SOURCES = \
 	core/ops/gemm.c \
 	core/ops/gemm.h \
 	core/ops/gemm_check.c \
+	core/ops/gemm_descriptor.c \
+	core/ops/gemm_tensors.c \
 	core/ops/operator.c \
 	core/ops/operator.h \
 	core/pack.c \

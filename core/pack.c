@@ -22,6 +22,37 @@ static kiln_status call_pack(kiln_plan *plan, pack_fn function, const kiln_run_c
     return kiln_leave_with(&before, function(plan->native, context, operand, from, to));
 }
 
+/* A tensor and what scales it, in the order of kiln_tensor's fields; absent ones are NULL. */
+enum { PARTS = 3 };
+
+static void list_parts(const kiln_tensor *tensor, const kiln_tensor *parts[PARTS])
+{
+    parts[0] = tensor;
+    parts[1] = tensor->scale;
+    parts[2] = tensor->zero_point;
+}
+
+/* Scales and zero points must be where the elements are. */
+static kiln_status check_parts(const kiln_plan *plan, const kiln_tensor *strided)
+{
+    static const char *const names[PARTS] = {"the strided tensor", "its scales", "its zero points"};
+    const kiln_tensor *parts[PARTS];
+    kiln_device *device = kiln_tensor_device(plan->runtime, strided);
+    list_parts(strided, parts);
+    for (int i = 0; i < PARTS; i++) {
+        int64_t begin, end;
+        kiln_status status =
+            parts[i] ? kiln_tensor_extent(parts[i], names[i], &begin, &end) : KILN_OK;
+        if (status != KILN_OK)
+            return status;
+        if (parts[i] && kiln_tensor_device(plan->runtime, parts[i]) != device)
+            return kiln_fail(KILN_INVALID, "%s are on %s, but the strided tensor is on %s",
+                             names[i], kiln_tensor_device(plan->runtime, parts[i])->name,
+                             device->name);
+    }
+    return KILN_OK;
+}
+
 static kiln_status check_pack(kiln_plan *plan, uint32_t operand, const kiln_tensor *strided,
                               const kiln_tensor *packed)
 {
@@ -29,6 +60,8 @@ static kiln_status check_pack(kiln_plan *plan, uint32_t operand, const kiln_tens
     kiln_status status = plan->known
                              ? plan->known->check_packed(plan->descriptor, operand, strided, packed)
                              : KILN_OK;
+    if (status == KILN_OK)
+        status = check_parts(plan, strided);
     if (status == KILN_OK)
         status = kiln_plan_pack_size(plan, operand, &bytes);
     if (status != KILN_OK)
@@ -56,9 +89,12 @@ static kiln_status pack_on_device(kiln_plan *plan, kiln_stream *stream, pack_fn 
     kiln_status status = kiln_stream_reserve(stream, &pending);
     if (status != KILN_OK)
         return status;
-    status = kiln_pending_hold(pending, from->buffer);
-    if (status == KILN_OK)
-        status = kiln_pending_hold(pending, to->buffer);
+    const kiln_tensor *parts[2 * PARTS];
+    list_parts(from, parts);
+    list_parts(to, parts + PARTS);
+    for (int i = 0; status == KILN_OK && i < 2 * PARTS; i++)
+        if (parts[i])
+            status = kiln_pending_hold(pending, parts[i]->buffer);
     if (status == KILN_OK) {
         kiln_plan_retain(plan);
         pending->plan = plan;
@@ -84,26 +120,36 @@ static kiln_status pack_now(kiln_plan *plan, pack_fn function, uint32_t operand,
 }
 
 /* Packs or unpacks a strided tensor that lives on the host for a plan that does not, through device
- * memory. */
+ * memory; what scales it goes the same way. */
 static kiln_status pack_through_device(kiln_plan *plan, pack_fn function, uint32_t operand,
                                        const kiln_tensor *strided, const kiln_tensor *packed,
                                        bool unpack)
 {
-    kiln_tensor middle;
-    int64_t bytes;
-    kiln_status status = kiln_tensor_compact(strided, "packed operand", &middle, &bytes);
+    const kiln_tensor *parts[PARTS];
+    kiln_tensor middle[PARTS] = {{.buffer = NULL}};
+    kiln_status status = KILN_OK;
+    list_parts(strided, parts);
+    for (int i = 0; status == KILN_OK && i < PARTS; i++) {
+        int64_t bytes;
+        if (!parts[i])
+            continue;
+        status = kiln_tensor_compact(parts[i], "packed operand", &middle[i], &bytes);
+        if (status == KILN_OK)
+            status = kiln_buffer_alloc(plan->device, KILN_SPACE_DEVICE, bytes, &middle[i].buffer);
+        if (status == KILN_OK && !unpack)
+            status = kiln_copy(NULL, plan->runtime, &middle[i], parts[i]);
+    }
+    middle[0].scale = parts[1] ? &middle[1] : NULL;
+    middle[0].zero_point = parts[2] ? &middle[2] : NULL;
+    memcpy(middle[0].scale_block, strided->scale_block, sizeof strided->scale_block);
     if (status == KILN_OK)
-        status = kiln_buffer_alloc(plan->device, KILN_SPACE_DEVICE, bytes, &middle.buffer);
-    if (status != KILN_OK)
-        return status;
-    if (!unpack)
-        status = kiln_copy(NULL, plan->runtime, &middle, strided);
-    if (status == KILN_OK)
-        status = unpack ? pack_now(plan, function, operand, packed, &middle)
-                        : pack_now(plan, function, operand, &middle, packed);
-    if (status == KILN_OK && unpack)
-        status = kiln_copy(NULL, plan->runtime, strided, &middle);
-    kiln_buffer_release(middle.buffer);
+        status = unpack ? pack_now(plan, function, operand, packed, &middle[0])
+                        : pack_now(plan, function, operand, &middle[0], packed);
+    for (int i = 0; status == KILN_OK && unpack && i < PARTS; i++)
+        if (parts[i])
+            status = kiln_copy(NULL, plan->runtime, parts[i], &middle[i]);
+    for (int i = 0; i < PARTS; i++)
+        kiln_buffer_release(middle[i].buffer);
     return status;
 }
 

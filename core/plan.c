@@ -151,7 +151,7 @@ kiln_status kiln_plan_build(const kiln_request *request, kiln_plan **result)
         } else if (status == KILN_OK) {
             kiln_plan *plan = *result;
             set_reason(plan, choices, i);
-            plan->runs_recorded_as = kiln_record_plan(request->runtime->record, plan);
+            plan->recorded = kiln_record_plan(request->runtime->record, plan);
             trace_plan(plan, begin);
         }
     }

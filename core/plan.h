@@ -8,14 +8,17 @@
 
 enum { KILN_PLAN_WORKSPACES = 4, KILN_MAX_DESCRIPTOR = 1024 };
 
+/* A plan as a record of calls has it: see record.h. */
+typedef struct kiln_recorded_plan kiln_recorded_plan;
+
 struct kiln_plan {
     /* What every run reads comes first. */
     kiln_runtime *runtime;
-    uint64_t generation;        /* process that made it */
-    const kiln_operator *known; /* NULL: a vendor's own operator */
-    bool direct;                /* on host memory, not staged */
-    int64_t runs_recorded_as;   /* index in the record, -1 = not recorded */
-    void *native;               /* the backend's plan */
+    uint64_t generation;          /* process that made it */
+    const kiln_operator *known;   /* NULL: a vendor's own operator */
+    bool direct;                  /* on host memory, not staged */
+    kiln_recorded_plan *recorded; /* what counts its runs; NULL = nothing does */
+    void *native;                 /* the backend's plan */
     kiln_place running;
     _Alignas(8) unsigned char prepared[KILN_OPERATOR_PREPARED];
     kiln_operator_table table; /* of the backend */

@@ -43,6 +43,7 @@ struct kiln_plan_cache {
     pthread_cond_t built;
     kiln_cached_plan *free;
     building *under_way;
+    uint64_t finished;           /* buildings, of whatever key */
     _Atomic uint64_t generation; /* process whose threads use the mutex */
 };
 
@@ -310,12 +311,14 @@ static kiln_cached_plan *find_or_announce(kiln_plan_cache *cache, const cache_ke
     for (;;) {
         while (is_under_way(cache, key->hash))
             pthread_cond_wait(&cache->built, &cache->mutex);
+        uint64_t finished = cache->finished;
         pthread_mutex_unlock(&cache->mutex);
         kiln_cached_plan *entry = look_up(cache, key);
         if (entry)
             return entry;
         pthread_mutex_lock(&cache->mutex);
-        if (!is_under_way(cache, key->hash)) {
+        /* What was finished since our look may have been this key. */
+        if (finished == cache->finished && !is_under_way(cache, key->hash)) {
             mine->next = cache->under_way;
             cache->under_way = mine;
             pthread_mutex_unlock(&cache->mutex);
@@ -331,6 +334,7 @@ static void retract(kiln_plan_cache *cache, building *mine)
     while (*link != mine)
         link = &(*link)->next;
     *link = mine->next;
+    cache->finished++;
     pthread_cond_broadcast(&cache->built);
     pthread_mutex_unlock(&cache->mutex);
 }

@@ -218,6 +218,29 @@ static kiln_status stage_tensor(kiln_plan *plan, staged_run *run, const kiln_ten
     return copy_in ? copy_staged(plan, staged, host, *bytes, "to the device") : KILN_OK;
 }
 
+static kiln_tensor without_memory(const kiln_tensor *tensor)
+{
+    kiln_tensor view = *tensor;
+    view.buffer = NULL;
+    view.data = NULL;
+    return view;
+}
+
+/* A tensor that is there for its shape alone: nobody touches its elements. */
+static void keep_shape(staged_run *run, uint32_t slot, const kiln_tensor *host)
+{
+    kiln_tensor *staged = &run->tensors[slot];
+    *staged = without_memory(host);
+    if (host->scale) {
+        run->scales[slot] = without_memory(host->scale);
+        staged->scale = &run->scales[slot];
+    }
+    if (host->zero_point) {
+        run->zero_points[slot] = without_memory(host->zero_point);
+        staged->zero_point = &run->zero_points[slot];
+    }
+}
+
 static kiln_status stage_all(kiln_plan *plan, staged_run *run, const kiln_args_head *arguments)
 {
     kiln_status status = KILN_OK;
@@ -226,9 +249,7 @@ static kiln_status stage_all(kiln_plan *plan, staged_run *run, const kiln_args_h
     for (uint32_t i = 0; status == KILN_OK && i < arguments->tensor_count; i++) {
         const kiln_tensor *host = &arguments->tensors[i];
         if (is_absent(host) || !((inputs | plan->outputs) >> i & 1)) {
-            run->tensors[i] = *host; /* for its shape: nobody touches its elements */
-            run->tensors[i].buffer = NULL;
-            run->tensors[i].data = NULL;
+            keep_shape(run, i, host);
             continue;
         }
         status = stage_tensor(plan, run, host, inputs >> i & 1, &run->tensors[i], &run->bytes[i]);
@@ -283,9 +304,12 @@ static kiln_status run_staged(kiln_plan *plan, verb_fn verb, const kiln_args_hea
         memcpy(copy, arguments, arguments->struct_size);
         ((kiln_args_head *)copy)->tensors = run->tensors;
         status = run_on_internal_stream(plan, verb, copy);
+        /* Beyond a declared capacity it has done what lies within. */
+        if (status == KILN_OK || status == KILN_CAPACITY) {
+            kiln_status returned = return_outputs(plan, run, arguments);
+            status = returned != KILN_OK ? returned : status;
+        }
     }
-    if (status == KILN_OK)
-        status = return_outputs(plan, run, arguments);
     for (int64_t i = 0; run && i < run->buffer_count; i++)
         kiln_staging_give(plan->device, run->buffers[i]);
     free(copy);
@@ -323,12 +347,19 @@ static kiln_status run_somehow(kiln_plan *plan, verb_fn verb, kiln_stream *strea
                 : run_on_internal_stream(plan, verb, arguments);
 }
 
+/* Beyond a declared capacity, what lies within has been done. */
+static bool was_done(kiln_status status)
+{
+    return status == KILN_OK || status == KILN_CAPACITY;
+}
+
 static __attribute__((noinline)) kiln_status run_observed(kiln_plan *plan, kiln_stream *stream,
                                                           const kiln_args_head *arguments)
 {
-    int64_t begin = kiln_now_ns();
+    bool tracing = kiln_tracing(plan->runtime);
+    int64_t begin = tracing ? kiln_now_ns() : 0;
     kiln_status status = run_somehow(plan, plan->table.run, stream, arguments);
-    if (kiln_tracing(plan->runtime))
+    if (tracing)
         kiln_trace_emit(plan->runtime, (kiln_trace_event){.kind = KILN_TRACE_RUN,
                                                           .status = status,
                                                           .operator_name = plan->operator_name,
@@ -337,8 +368,8 @@ static __attribute__((noinline)) kiln_status run_observed(kiln_plan *plan, kiln_
                                                           .text = plan->answer.kernel,
                                                           .begin_ns = begin,
                                                           .end_ns = kiln_now_ns()});
-    if (plan->runs_recorded_as >= 0)
-        kiln_record_run(plan->runtime->record, plan->runs_recorded_as);
+    if (plan->recorded && was_done(status))
+        kiln_record_run(plan, arguments);
     return status;
 }
 
@@ -376,7 +407,7 @@ kiln_status kiln_plan_run(kiln_plan *plan, kiln_stream *stream, const kiln_args_
     kiln_status status = check_run(plan, arguments, &empty);
     if (status != KILN_OK || empty)
         return status;
-    if (kiln_tracing(plan->runtime) || plan->runs_recorded_as >= 0)
+    if (kiln_tracing(plan->runtime) || plan->recorded)
         return run_observed(plan, stream, arguments);
     if (stream || !plan->direct)
         return run_somehow(plan, plan->table.run, stream, arguments);
@@ -398,9 +429,10 @@ kiln_status kiln_plan_run_part(kiln_plan *plan, int64_t part, int64_t parts,
     kiln_status status = check_run(plan, arguments, &empty);
     if (status != KILN_OK || empty)
         return status;
-    if (part == 0 && plan->runs_recorded_as >= 0)
-        kiln_record_run(plan->runtime->record, plan->runs_recorded_as);
-    return run_here(plan, plan->table.run, part, parts, arguments);
+    status = run_here(plan, plan->table.run, part, parts, arguments);
+    if (plan->recorded && part == 0 && was_done(status))
+        kiln_record_run(plan, arguments);
+    return status;
 }
 
 kiln_status kiln_plan_schedule(kiln_plan *plan, kiln_stream *stream,

@@ -90,7 +90,8 @@ static kiln_status open_parts(kiln_runtime *runtime, const kiln_runtime_options 
         status = kiln_plan_cache_create(kiln_profile_integer(profile, "plans.cache_entries"),
                                         &runtime->plans);
     if (status == KILN_OK)
-        status = kiln_record_create(kiln_profile_text(profile, "record.file"), &runtime->record);
+        status = kiln_record_create(kiln_profile_text(profile, "record.file"), KILN_RECORD_MAXIMUM,
+                                    &runtime->record);
     if (status == KILN_OK)
         status = kiln_tuning_open(runtime, kiln_profile_text(profile, "tuning.file"),
                                   kiln_profile_boolean(profile, "tuning.use"), &runtime->tuning);

@@ -225,16 +225,23 @@ int64_t kiln_tuning_find(kiln_tuning *tuning, const char *operator_name, const v
     return count < 0 ? 0 : count;
 }
 
-/* Whether the parameters could be read back from the file. */
-static bool can_be_written(const kiln_parameter *parameters, int64_t count)
+/* Whether a name in an array of that size ends there, and can be read back from the file. */
+static bool is_name(const char *name, size_t size)
+{
+    size_t length = strnlen(name, size);
+    if (length == 0 || length == size)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (name[i] < ' ' || name[i] > '~')
+            return false;
+    return true;
+}
+
+static bool are_names(const kiln_parameter *parameters, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        size_t length = strnlen(parameters[i].name, sizeof parameters[i].name);
-        if (length == 0 || length == sizeof parameters[i].name)
+        if (!is_name(parameters[i].name, sizeof parameters[i].name))
             return false;
-        for (size_t k = 0; k < length; k++)
-            if (parameters[i].name[k] < ' ' || parameters[i].name[k] > '~')
-                return false;
         for (int64_t k = 0; k < i; k++)
             if (strcmp(parameters[i].name, parameters[k].name) == 0)
                 return false;
@@ -250,12 +257,12 @@ static kiln_status make_record(const kiln_request *request, kiln_device *device,
     if (device->runtime != request->runtime)
         return kiln_fail(KILN_INVALID, "device %s belongs to another runtime", device->name);
     if (count < 0 || count > KILN_TUNING_PARAMETERS || (count > 0 && !parameters) ||
-        measured_ns < 0 || !backend || strlen(backend) >= 32)
+        measured_ns < 0 || !backend || !is_name(backend, 32))
         return kiln_fail(KILN_INVALID,
                          "a tuning record takes 0 to %d parameters, a time that is not negative "
                          "and a backend's name",
                          KILN_TUNING_PARAMETERS);
-    if (!can_be_written(parameters, count))
+    if (!are_names(parameters, count))
         return kiln_fail(KILN_INVALID, "tuning parameters have distinct names of 1 to 23 printable "
                                        "ASCII characters");
     tuning_record *record = calloc(1, sizeof *record);

@@ -3,6 +3,7 @@ dist_doc_DATA = \
 	LICENSE \
 	NEWS \
 	README.md \
-	docs/gemm.md
+	docs/gemm.md \
+	docs/vendor-guide.md
 EXTRA_DIST += \
 	docs/contract-rehearsal.md

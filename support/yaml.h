@@ -118,6 +118,11 @@ bool kiln_yaml_text(const kiln_yaml_node *node, const char *what, const char **v
 bool kiln_yaml_choice(const kiln_yaml_node *node, const char *what, const char *const *names,
                       size_t count, size_t *index, kiln_yaml_error *error);
 
+/* How the character at `text` stands between double quotes, in YAML and in JSON alike: as it is, or
+ * by an escape. Returns the bytes of `text` that it takes; 0, and an empty `escaped`, at the end of
+ * the text and for bytes that are not UTF-8. */
+size_t kiln_yaml_escape(const char *text, char escaped[8]);
+
 /* The name that `word` most likely means: the nearest by edits, NULL when none is near. */
 const char *kiln_yaml_nearest(const char *word, const char *const *names, size_t count);
 

@@ -236,6 +236,43 @@ bool kiln_yaml_choice(const kiln_yaml_node *node, const char *what, const char *
     return expected(error, node, what, expectation);
 }
 
+/* The bytes of the character at `text`; 0 for what is not UTF-8 as RFC 3629 has it, and for NUL. */
+static size_t decode(const char *text, uint32_t *code)
+{
+    static const uint32_t least[] = {1, 0x80, 0x800, 0x10000};
+    unsigned char first = (unsigned char)*text;
+    size_t more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+    if ((first >= 0x80 && first < 0xc0) || first >= 0xf8)
+        return 0;
+    *code = more ? first & (0x3fu >> more) : first;
+    for (size_t i = 1; i <= more; i++) {
+        if (((unsigned char)text[i] & 0xc0) != 0x80)
+            return 0;
+        *code = *code << 6 | ((unsigned char)text[i] & 0x3f);
+    }
+    bool surrogate = *code >= 0xd800 && *code <= 0xdfff;
+    return *code < least[more] || surrogate || *code > 0x10ffff ? 0 : more + 1;
+}
+
+/* Whether YAML refuses the character, or takes it for the end of a line, unless it is escaped. */
+static bool needs_escape(uint32_t code)
+{
+    return code < ' ' || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029 ||
+           code == 0xfeff || code == 0xfffe || code == 0xffff;
+}
+
+size_t kiln_yaml_escape(const char *text, char escaped[8])
+{
+    uint32_t code;
+    size_t size = decode(text, &code);
+    if (size && needs_escape(code))
+        snprintf(escaped, 8, "\\u%04x", (unsigned)code);
+    else
+        snprintf(escaped, 8, "%s%.*s", size && (code == '"' || code == '\\') ? "\\" : "", (int)size,
+                 text);
+    return size;
+}
+
 /* Insertions, deletions, replacements and swaps of neighbours that turn one word into the other;
  * MAX_WORD when either is longer than that. */
 static size_t edit_distance(const char *a, const char *b)

@@ -1,294 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks on the tensors of a GEMM. The common path is a few compares; sentences are made out of
- * line. */
+/* The checks on the arguments of a GEMM: the common case in a few nanoseconds, and all others
+ * tensor by tensor. */
 #include "core/ops/gemm.h"
 
-static const char *const slot_names[KILN_GEMM_SLOTS] = {
-    "A",           "B",           "C",           "D",           "epilogue[0]",
-    "epilogue[1]", "epilogue[2]", "epilogue[3]", "epilogue[4]", "epilogue[5]",
-    "epilogue[6]", "epilogue[7]", "groups",      "D scale",
-};
-
-static __attribute__((cold, noinline)) kiln_status
-wrong_shape(uint32_t slot, const kiln_tensor *tensor, int64_t rows, int64_t columns)
+static inline bool fits(int64_t actual, int64_t planned, uint32_t dynamic)
 {
-    uint32_t last = tensor->rank && tensor->rank <= KILN_MAX_RANK ? tensor->rank - 1 : 0;
-    return kiln_fail(KILN_INVALID,
-                     "gemm: %s has shape […, %lld, %lld] of rank %u; it must be [%lld, %lld], with "
-                     "the batch before it",
-                     slot_names[slot], (long long)tensor->shape[last ? last - 1 : 0],
-                     (long long)tensor->shape[last], tensor->rank, (long long)rows,
-                     (long long)columns);
+    return dynamic ? actual <= planned : actual == planned;
 }
 
-static __attribute__((cold, noinline)) kiln_status
-wrong_type(uint32_t slot, const kiln_tensor *tensor, uint32_t type)
+static inline bool is_quantized(const kiln_quantization *quantization)
 {
-    return kiln_fail(KILN_INVALID, "gemm: %s has type %s; the plan was made for %s",
-                     slot_names[slot], kiln_type_name(tensor->type), kiln_type_name(type));
-}
-
-static __attribute__((cold, noinline)) kiln_status
-wrong_place(uint32_t slot, const kiln_tensor *tensor, kiln_device *home)
-{
-    kiln_device *device = kiln_tensor_device(home->runtime, tensor);
-    if (device == home)
-        return kiln_fail(KILN_INVALID, "gemm: %s has neither a buffer nor an address",
-                         slot_names[slot]);
-    return kiln_fail(
-        KILN_INVALID,
-        "gemm: %s lives on %s, but the plan was made for %s; copy it there with kiln_copy",
-        slot_names[slot], device->name, home->name);
-}
-
-static __attribute__((cold, noinline)) kiln_status wrong_stride(uint32_t slot,
-                                                                const kiln_tensor *tensor)
-{
-    int64_t begin, end;
-    kiln_status status = kiln_tensor_extent(tensor, slot_names[slot], &begin, &end);
-    if (status != KILN_OK)
-        return status;
-    uint32_t last = tensor->rank - 1;
-    return kiln_fail(KILN_INVALID,
-                     "gemm: %s has column stride %lld and row stride %lld for rows of %lld; the "
-                     "column stride must be 1 and the row "
-                     "stride at least the row",
-                     slot_names[slot], (long long)tensor->strides[last],
-                     (long long)tensor->strides[last ? last - 1 : 0],
-                     (long long)tensor->shape[last]);
-}
-
-static __attribute__((cold, noinline)) kiln_status wrong_alignment(uint32_t slot,
-                                                                   uint32_t alignment)
-{
-    return kiln_fail(KILN_INVALID,
-                     "gemm: address or strides of %s are not multiples of %u bytes, which the "
-                     "descriptor promises",
-                     slot_names[slot], alignment);
-}
-
-/* End of a tensor without empty dimensions in bytes from its start; -1 on overflow, which a
- * negative offset counts as. */
-static inline int64_t end_of(const kiln_tensor *tensor)
-{
-    int64_t end = 0, span;
-    bool overflow = false;
-    for (uint32_t i = 0; i < tensor->rank; i++) {
-        overflow |= __builtin_mul_overflow(tensor->shape[i] - 1, tensor->strides[i], &span);
-        overflow |= __builtin_add_overflow(end, span, &end);
-    }
-    overflow |= __builtin_add_overflow(end, 1, &end);
-    overflow |= __builtin_mul_overflow(end, (int64_t)kiln_type_bits(tensor->type), &end);
-    overflow |= tensor->byte_offset < 0 || end > INT64_MAX - 8 - tensor->byte_offset;
-    return overflow ? -1 : (end + 7) / 8;
-}
-
-/* Where a tensor begins: an address for host memory, an offset for device memory. */
-static inline uint64_t start_of(const kiln_tensor *tensor)
-{
-    if (!tensor->buffer)
-        return (uint64_t)(uintptr_t)tensor->data + (uint64_t)tensor->byte_offset;
-    return (uint64_t)(uintptr_t)tensor->buffer->host + (uint64_t)tensor->byte_offset;
-}
-
-typedef struct extent {
-    const kiln_buffer *owner; /* device memory: offsets of different buffers are not comparable */
-    uint64_t begin, end;
-    /* All of it lies within `row` bytes from `begin` and from every multiple of `pitch` behind it.
-     */
-    uint64_t row, pitch; /* pitch 0: there is only one row */
-} extent;
-
-static inline extent extent_of(const kiln_tensor *tensor, int64_t bytes)
-{
-    extent range = {.owner = tensor->buffer && !tensor->buffer->host ? tensor->buffer : NULL,
-                    .begin = start_of(tensor)};
-    range.end = range.begin + (uint64_t)bytes;
-    range.row = (uint64_t)bytes;
-    uint32_t last = tensor->rank - 1;
-    if (tensor->rank < 2 || tensor->shape[last - 1] == 1)
-        return range;
-    uint64_t bits = (uint64_t)kiln_type_bits(tensor->type);
-    range.pitch = (uint64_t)tensor->strides[last - 1] * bits / 8;
-    range.row = ((uint64_t)tensor->shape[last] * bits + 7) / 8;
-    uint64_t entry = last > 1 ? (uint64_t)tensor->strides[0] * bits / 8 : 0;
-    if (range.pitch && entry % range.pitch) /* the matrices of the batch lie side by side */
-        range.row += (uint64_t)(tensor->shape[0] - 1) * entry;
-    return range;
-}
-
-static inline bool is_inside(const kiln_tensor *tensor, int64_t bytes)
-{
-    return !tensor->buffer ||
-           (tensor->byte_offset >= 0 && bytes <= tensor->buffer->bytes - tensor->byte_offset);
-}
-
-/* What a descriptor's alignment promises; 0 is the element size. */
-static inline uint32_t promised(uint32_t alignment, uint32_t type)
-{
-    return alignment ? alignment : (uint32_t)(kiln_type_bits(type) + 7) / 8;
-}
-
-static inline bool honours(const kiln_tensor *tensor, uint32_t alignment)
-{
-    uint64_t bits = start_of(tensor);
-    if (tensor->buffer && !tensor->buffer->host)
-        bits = (uint64_t)tensor->byte_offset;
-    for (uint32_t i = 0; i + 1 < tensor->rank; i++)
-        bits |= (uint64_t)tensor->strides[i] * (uint64_t)kiln_type_bits(tensor->type) / 8;
-    return (bits & (alignment - 1)) == 0;
-}
-
-/* A matrix in `slot`, `rows` × `columns` as stored, with the given batch. */
-static inline kiln_status check_matrix(uint32_t slot, const kiln_tensor *tensor, uint32_t type,
-                                       uint32_t alignment, kiln_device *home, int64_t batch,
-                                       int64_t rows, int64_t columns, bool shared, extent *range)
-{
-    if (tensor->type != type)
-        return wrong_type(slot, tensor, type);
-    if (tensor->rank != 2 && tensor->rank != 3)
-        return wrong_shape(slot, tensor, rows, columns);
-    uint32_t last = tensor->rank - 1;
-    if (tensor->shape[last] != columns || tensor->shape[last - 1] != rows ||
-        (tensor->rank == 3 ? tensor->shape[0] != batch : batch != 1 && !shared))
-        return wrong_shape(slot, tensor, rows, columns);
-    if (kiln_tensor_device(home->runtime, tensor) != home || (!tensor->buffer && !tensor->data))
-        return wrong_place(slot, tensor, home);
-    if (tensor->layout != KILN_LAYOUT_STRIDED || tensor->flags || tensor->reserved)
-        return kiln_fail(
-            KILN_UNSUPPORTED,
-            "gemm: %s has a layout, flags or reserved fields that the plan does not take",
-            slot_names[slot]);
-    int64_t bytes = end_of(tensor);
-    if (tensor->strides[last] != 1 || (tensor->strides[last - 1] < columns && rows > 1) ||
-        tensor->strides[last - 1] < 0 || (tensor->rank == 3 && tensor->strides[0] < 0) ||
-        bytes < 0 || !is_inside(tensor, bytes))
-        return wrong_stride(slot, tensor);
-    alignment = promised(alignment, type);
-    if (!honours(tensor, alignment))
-        return wrong_alignment(slot, alignment);
-    *range = extent_of(tensor, bytes);
-    return KILN_OK;
-}
-
-static kiln_status check_vector(uint32_t slot, const kiln_tensor *tensor,
-                                const kiln_epilogue *epilogue, kiln_device *home, int64_t count,
-                                extent *range)
-{
-    if (tensor->type != epilogue->type)
-        return wrong_type(slot, tensor, epilogue->type);
-    if (tensor->rank != 1 || tensor->shape[0] != count)
-        return kiln_fail(
-            KILN_INVALID,
-            "gemm: %s must be a vector of %lld elements; it has rank %u and first dimension %lld",
-            slot_names[slot], (long long)count, tensor->rank, (long long)tensor->shape[0]);
-    if (kiln_tensor_device(home->runtime, tensor) != home || (!tensor->buffer && !tensor->data))
-        return wrong_place(slot, tensor, home);
-    int64_t bytes = end_of(tensor);
-    if (tensor->layout != KILN_LAYOUT_STRIDED || tensor->flags || tensor->reserved ||
-        (count > 1 && tensor->strides[0] != 1) || bytes < 0 || !is_inside(tensor, bytes))
-        return kiln_fail(KILN_INVALID,
-                         "gemm: %s must be contiguous, with no flags, and inside of its buffer",
-                         slot_names[slot]);
-    uint32_t alignment = promised(epilogue->alignment, epilogue->type);
-    if (!honours(tensor, alignment))
-        return wrong_alignment(slot, alignment);
-    *range = extent_of(tensor, bytes);
-    return KILN_OK;
-}
-
-/* A packed operand's blob is its backend's to verify; here only what every blob has in common. */
-static kiln_status check_blob(uint32_t slot, const kiln_tensor *tensor, uint32_t type,
-                              kiln_device *home, int64_t batch, int64_t rows, int64_t columns,
-                              extent *range)
-{
-    if (tensor->type != type)
-        return wrong_type(slot, tensor, type);
-    if (tensor->layout != KILN_LAYOUT_PACKED)
-        return kiln_fail(KILN_INVALID,
-                         "gemm: %s is not packed, but the plan takes it packed; see kiln_plan_pack",
-                         slot_names[slot]);
-    if (tensor->rank != 2 && tensor->rank != 3)
-        return wrong_shape(slot, tensor, rows, columns);
-    uint32_t last = tensor->rank - 1;
-    if (tensor->shape[last] != columns || tensor->shape[last - 1] != rows ||
-        (tensor->rank == 3 && tensor->shape[0] != batch && tensor->shape[0] != 1))
-        return wrong_shape(slot, tensor, rows, columns);
-    if (kiln_tensor_device(home->runtime, tensor) != home || (!tensor->buffer && !tensor->data))
-        return wrong_place(slot, tensor, home);
-    int64_t room = tensor->buffer ? tensor->buffer->bytes - tensor->byte_offset : INT64_MAX;
-    if (tensor->byte_offset < 0 || room < (int64_t)sizeof(kiln_pack_header))
-        return kiln_fail(KILN_INVALID, "gemm: the packed %s has no room for its header",
-                         slot_names[slot]);
-    kiln_pack_header header = {.bytes = 0};
-    if (kiln_device_addressable(home))
-        memcpy(&header, (const char *)(uintptr_t)start_of(tensor), sizeof header);
-    *range = (extent){.owner = tensor->buffer && !tensor->buffer->host ? tensor->buffer : NULL,
-                      .begin = start_of(tensor)};
-    /* Where the header cannot be read, or lies, the backend alone sees an overlap. */
-    if (header.bytes > 0 && header.bytes <= room && header.bytes < INT64_MAX / 2)
-        range->row = (uint64_t)header.bytes;
-    range->end = range->begin + range->row;
-    return KILN_OK;
-}
-
-/* Matrices of one pitch may lie side by side, as columns of a wider one. */
-static bool overlaps(const extent *a, const extent *b)
-{
-    if (a->owner != b->owner || a->begin >= b->end || b->begin >= a->end)
-        return false;
-    uint64_t pitch = a->pitch ? a->pitch : b->pitch;
-    if (!pitch || (b->pitch && b->pitch != pitch))
-        return true;
-    uint64_t apart = a->begin <= b->begin ? (b->begin - a->begin) % pitch
-                                          : (pitch - (a->begin - b->begin) % pitch) % pitch;
-    return apart < a->row || apart + b->row > pitch;
-}
-
-static bool same_view(const kiln_tensor *a, const kiln_tensor *b)
-{
-    uint32_t rank = a->rank;
-    bool same = start_of(a) == start_of(b) && a->type == b->type && rank == b->rank;
-    for (uint32_t i = 0; same && i < rank; i++)
-        same = a->strides[i] == b->strides[i] || a->shape[i] == 1;
-    return same;
-}
-
-static __attribute__((cold, noinline)) kiln_status overlap(uint32_t slot)
-{
-    return kiln_fail(
-        KILN_INVALID,
-        "gemm: D overlaps %s; write to other memory (only C may be D, as the same view)",
-        slot_names[slot]);
-}
-
-static kiln_status check_epilogues(const kiln_gemm_desc *desc, kiln_device *home,
-                                   const kiln_args_head *head, int64_t batch, int64_t m, int64_t n,
-                                   const extent *d)
-{
-    for (uint32_t i = 0; i < desc->epilogue_count; i++) {
-        const kiln_epilogue *epilogue = &desc->epilogues[i];
-        uint32_t slot = KILN_GEMM_OPERAND + i;
-        if (epilogue->operand == KILN_OPERAND_NONE)
-            continue;
-        const kiln_tensor *tensor = &head->tensors[slot];
-        if (slot >= head->tensor_count || tensor->type == KILN_TYPE_NONE)
-            return kiln_fail(KILN_INVALID, "gemm: epilogue %u needs its operand in slot %u", i,
-                             slot);
-        int64_t count = epilogue->operand == KILN_OPERAND_ROW      ? n
-                        : epilogue->operand == KILN_OPERAND_COLUMN ? m
-                                                                   : 1;
-        extent range;
-        kiln_status status = epilogue->operand == KILN_OPERAND_MATRIX
-                                 ? check_matrix(slot, tensor, epilogue->type, epilogue->alignment,
-                                                home, batch, m, n, true, &range)
-                                 : check_vector(slot, tensor, epilogue, home, count, &range);
-        if (status != KILN_OK)
-            return status;
-        if (overlaps(d, &range))
-            return overlap(slot);
-    }
-    return KILN_OK;
+    return quantization->scale_type || quantization->zero_type;
 }
 
 static kiln_status check_factors(const kiln_gemm_desc *desc, const kiln_args_head *head)
@@ -332,7 +54,7 @@ enum { PLAIN_BITS = 28 }; /* sizes up to 2^28, strides up to 2^29 */
 static plain_expectation expect_plain(uint32_t type, uint32_t alignment)
 {
     plain_expectation expected = {.size = (uint64_t)kiln_type_bits(type) / 8,
-                                  .misaligned = promised(alignment, type) - 1};
+                                  .misaligned = kiln_gemm_promised(alignment, type) - 1};
     uint32_t fields[2] = {type, 2};
     memcpy(&expected.type_and_rank, fields, sizeof fields);
     return expected;
@@ -352,10 +74,11 @@ void kiln_gemm_prepare(const void *descriptor, kiln_device *home, void *memory)
     prepared->a = expect_plain(desc->a_type, desc->a_alignment);
     prepared->b = expect_plain(desc->b_type, desc->b_alignment);
     prepared->d = expect_plain(desc->d_type, desc->d_alignment);
-    prepared->possible = kiln_device_is_host(home) && desc->batch == 1 &&
-                         desc->epilogue_count == 0 && prepared->a.size && prepared->b.size &&
-                         prepared->d.size &&
-                         !(desc->head.flags & (KILN_GEMM_PACKED_A | KILN_GEMM_PACKED_B));
+    prepared->possible =
+        kiln_device_is_host(home) && desc->batch == 1 && desc->grouping == KILN_GROUPING_NONE &&
+        desc->epilogue_count == 0 && !is_quantized(&desc->a_quantization) &&
+        !is_quantized(&desc->b_quantization) && prepared->a.size && prepared->b.size &&
+        prepared->d.size && !(desc->head.flags & (KILN_GEMM_PACKED_A | KILN_GEMM_PACKED_B));
 }
 
 /* The bits that are not as they must be; 0 when the tensor is such a matrix and as expected. A
@@ -379,11 +102,6 @@ static inline uint64_t not_plain(const kiln_tensor *tensor, const plain_expectat
            ((*begin | stride) & expected->misaligned) |
            (((uint64_t)tensor->strides[0] - (uint64_t)columns) >> PLAIN_BITS) |
            (((uint64_t)tensor->byte_offset | (address - 1)) >> 62);
-}
-
-static inline bool fits(int64_t actual, int64_t planned, uint32_t dynamic)
-{
-    return dynamic ? actual <= planned : actual == planned;
 }
 
 static inline bool is_plain_run(const kiln_gemm_desc *desc, const gemm_prepared *prepared,
@@ -418,40 +136,277 @@ static inline bool is_plain_run(const kiln_gemm_desc *desc, const gemm_prepared 
            (d_end <= b_begin || b_end <= d_begin);
 }
 
+/* ---- All others ---- */
+
 static __attribute__((cold, noinline)) kiln_status
-wrong_dimensions(const kiln_gemm_desc *desc, int64_t batch, int64_t m, int64_t n, int64_t k)
+wrong_dimensions(const kiln_gemm_desc *desc, int64_t leading, int64_t m, int64_t n, int64_t k)
 {
+    if (desc->grouping != KILN_GROUPING_NONE)
+        return kiln_fail(KILN_INVALID,
+                         "gemm: the tensors give m=%lld n=%lld k=%lld, and D %lld matrices; the "
+                         "plan was made for m=%lld n=%lld k=%lld (maxima where dynamic), and "
+                         "%lld matrices of D",
+                         (long long)m, (long long)n, (long long)k, (long long)leading,
+                         (long long)desc->m, (long long)desc->n, (long long)desc->k,
+                         desc->grouping == KILN_GROUPING_CONTIGUOUS ? 1 : (long long)desc->groups);
     return kiln_fail(KILN_INVALID,
                      "gemm: the tensors give m=%lld n=%lld k=%lld batch=%lld; the plan was made "
                      "for m=%lld n=%lld k=%lld batch=%lld "
                      "(maxima where dynamic)",
-                     (long long)m, (long long)n, (long long)k, (long long)batch, (long long)desc->m,
-                     (long long)desc->n, (long long)desc->k, (long long)desc->batch);
+                     (long long)m, (long long)n, (long long)k, (long long)leading,
+                     (long long)desc->m, (long long)desc->n, (long long)desc->k,
+                     (long long)desc->batch);
 }
 
-/* True when the matrices of a batch share no element: one behind the other, or, row by row, side by
- * side. */
-static bool is_apart(const kiln_tensor *d, int64_t batch, int64_t m, int64_t n)
+static __attribute__((cold, noinline)) kiln_status wrong_rank(uint32_t slot,
+                                                              const kiln_tensor *tensor)
 {
-    int64_t entry = d->strides[0], row = d->strides[1];
-    return entry >= (m - 1) * row + n || (entry >= n && row >= (batch - 1) * entry + n);
+    return kiln_fail(KILN_INVALID,
+                     "gemm: %s has shape of rank %u; it must be a matrix, with the batch or the "
+                     "groups before it where there are any",
+                     kiln_gemm_slot_names[slot], tensor->rank);
 }
 
-/* Scales and zero points come with the operands whose descriptor says so, and with no others. */
-static kiln_status check_scales(const kiln_gemm_desc *desc, const kiln_tensor *tensors)
+/* Most inputs: A, B and what scales them, C, operands, GROUPS; and outputs: D, D_SCALE and
+ * operands. */
+enum { MAX_INPUTS = 8 + KILN_GEMM_MAX_EPILOGUES, MAX_OUTPUTS = 2 + KILN_GEMM_MAX_EPILOGUES };
+
+/* A run that is being checked. */
+typedef struct gemm_run {
+    const kiln_gemm_desc *desc;
+    kiln_device *home;
+    const kiln_args_head *head;
+    int64_t m, n, k;    /* of op(A) op(B) */
+    int64_t columns;    /* of D: n, or half of it */
+    uint32_t narrow;    /* the first epilogue that sees `columns` */
+    int64_t leading[4]; /* of A, B, C and D */
+    int64_t vectors;    /* leading dimension of vectors that have one: batch or groups */
+    /* What the run touches. D is the first output. */
+    kiln_gemm_extent inputs[MAX_INPUTS], outputs[MAX_OUTPUTS];
+    int input_count, output_count;
+} gemm_run;
+
+/* The first epilogue that sees N/2 columns: behind SWIGLU, or beyond all. */
+static uint32_t narrow_from(const kiln_gemm_desc *desc)
 {
-    const kiln_quantization *quantizations[] = {&desc->a_quantization, &desc->b_quantization, NULL,
-                                                &desc->d_quantization};
-    for (uint32_t slot = KILN_GEMM_A; slot <= KILN_GEMM_D; slot++) {
-        const kiln_quantization *said = quantizations[slot];
-        if (tensors[slot].type == KILN_TYPE_NONE)
-            continue;
-        if (!tensors[slot].scale == (said && said->scale_type) ||
-            !tensors[slot].zero_point == (said && said->zero_type))
-            return kiln_fail(KILN_INVALID,
-                             "gemm: %s %s scales or zero points, unlike the descriptor says",
-                             slot_names[slot],
-                             tensors[slot].scale || tensors[slot].zero_point ? "has" : "lacks");
+    for (uint32_t i = 0; i < desc->epilogue_count; i++)
+        if (desc->epilogues[i].kind == KILN_EPILOGUE_SWIGLU)
+            return i + 1;
+    return KILN_GEMM_MAX_EPILOGUES + 1;
+}
+
+/* The sizes of the product, from the shapes of D and A. */
+static kiln_status find_sizes(gemm_run *run)
+{
+    const kiln_gemm_desc *desc = run->desc;
+    const uint32_t flags = desc->head.flags;
+    const kiln_tensor *a = &run->head->tensors[KILN_GEMM_A], *d = &run->head->tensors[KILN_GEMM_D];
+    if (d->rank != 2 && d->rank != 3)
+        return wrong_rank(KILN_GEMM_D, d);
+    if (a->rank != 2 && a->rank != 3)
+        return wrong_rank(KILN_GEMM_A, a);
+    int64_t leading = d->rank == 3 ? d->shape[0] : 1, groups = desc->groups;
+    run->m = d->shape[d->rank - 2];
+    run->n = run->columns = d->shape[d->rank - 1];
+    run->k = a->shape[flags & KILN_GEMM_TRANSPOSE_A ? a->rank - 2 : a->rank - 1];
+    run->narrow = narrow_from(desc);
+    bool wide =
+        run->narrow <= KILN_GEMM_MAX_EPILOGUES && __builtin_mul_overflow(run->columns, 2, &run->n);
+    bool planned = desc->grouping == KILN_GROUPING_NONE
+                       ? fits(leading, desc->batch, flags & KILN_GEMM_DYNAMIC_BATCH)
+                       : leading == (desc->grouping == KILN_GROUPING_CONTIGUOUS ? 1 : groups);
+    if (wide || !planned || !fits(run->m, desc->m, flags & KILN_GEMM_DYNAMIC_M) ||
+        !fits(run->n, desc->n, flags & KILN_GEMM_DYNAMIC_N) ||
+        !fits(run->k, desc->k, flags & KILN_GEMM_DYNAMIC_K) ||
+        (run->m | run->n | run->k | leading) < 0)
+        return wrong_dimensions(desc, leading, run->m, run->n, run->k);
+    run->vectors = desc->grouping == KILN_GROUPING_NONE ? leading : groups;
+    for (int slot = KILN_GEMM_A; slot <= KILN_GEMM_D; slot++)
+        run->leading[slot] = leading;
+    if (desc->grouping == KILN_GROUPING_CONTIGUOUS)
+        run->leading[KILN_GEMM_B] = groups;
+    else if (desc->grouping == KILN_GROUPING_K)
+        run->leading[KILN_GEMM_A] = run->leading[KILN_GEMM_B] = 1;
+    return KILN_OK;
+}
+
+/* Nothing is to be done where D has no elements, but for bias gradients: the sum of no rows is 0.
+ */
+static bool is_empty(const gemm_run *run)
+{
+    int64_t leading = run->leading[KILN_GEMM_D];
+    if (run->n == 0 || (run->m > 0 && leading > 0))
+        return run->n == 0;
+    for (uint32_t i = 0; i < run->desc->epilogue_count; i++) {
+        uint32_t slot = KILN_GEMM_OPERAND + i;
+        if (run->desc->epilogues[i].kind == KILN_EPILOGUE_BIAS_GRADIENT &&
+            (leading > 0 || slot >= run->head->tensor_count || run->head->tensors[slot].rank != 2))
+            return false;
+    }
+    return true;
+}
+
+static kiln_gemm_extent *next_input(gemm_run *run)
+{
+    return &run->inputs[run->input_count++];
+}
+
+/* The tensor of a slot behind D, which the descriptor calls for. */
+static kiln_status need(const gemm_run *run, uint32_t slot, const kiln_tensor **tensor)
+{
+    *tensor = &run->head->tensors[slot];
+    if (slot < run->head->tensor_count && (*tensor)->type != KILN_TYPE_NONE)
+        return KILN_OK;
+    if (slot < KILN_GEMM_GROUPS)
+        return kiln_fail(KILN_INVALID, "gemm: epilogue %u needs its operand in slot %u",
+                         slot - KILN_GEMM_OPERAND, slot);
+    return kiln_fail(KILN_INVALID, "gemm: %s is missing; the plan needs it in slot %u",
+                     kiln_gemm_slot_names[slot], slot);
+}
+
+/* A or B, with its scales and zero points. */
+static kiln_status check_factor(gemm_run *run, uint32_t slot)
+{
+    const kiln_gemm_desc *desc = run->desc;
+    const kiln_tensor *tensor = &run->head->tensors[slot];
+    bool is_a = slot == KILN_GEMM_A;
+    bool transposed = desc->head.flags & (is_a ? KILN_GEMM_TRANSPOSE_A : KILN_GEMM_TRANSPOSE_B);
+    bool packed = desc->head.flags & (is_a ? KILN_GEMM_PACKED_A : KILN_GEMM_PACKED_B);
+    int64_t rows = is_a ? run->m : run->k, columns = is_a ? run->k : run->n;
+    kiln_gemm_expected expected = {
+        .slot = slot,
+        .type = is_a ? desc->a_type : desc->b_type,
+        .alignment = is_a ? desc->a_alignment : desc->b_alignment,
+        .leading = run->leading[slot],
+        .rows = transposed ? columns : rows,
+        .columns = transposed ? rows : columns,
+        .quantization = is_a ? &desc->a_quantization : &desc->b_quantization,
+    };
+    if (packed) {
+        expected.shared = desc->grouping == KILN_GROUPING_NONE;
+        return kiln_gemm_check_blob(tensor, &expected, run->home, next_input(run));
+    }
+    kiln_status status = kiln_gemm_check_matrix(tensor, &expected, run->home, next_input(run));
+    for (int zero_point = 0; status == KILN_OK && zero_point < 2; zero_point++)
+        if (zero_point ? tensor->zero_point : tensor->scale)
+            status =
+                kiln_gemm_check_scale(tensor, zero_point, &expected, run->home, next_input(run));
+    return status;
+}
+
+static kiln_status check_c_and_d(gemm_run *run)
+{
+    const kiln_gemm_desc *desc = run->desc;
+    const kiln_tensor *c = &run->head->tensors[KILN_GEMM_C], *d = &run->head->tensors[KILN_GEMM_D];
+    kiln_gemm_expected expected = {.slot = KILN_GEMM_D,
+                                   .type = desc->d_type,
+                                   .alignment = desc->d_alignment,
+                                   .leading = run->leading[KILN_GEMM_D],
+                                   .rows = run->m,
+                                   .columns = run->columns,
+                                   .output = true};
+    kiln_status status =
+        kiln_gemm_check_matrix(d, &expected, run->home, &run->outputs[run->output_count++]);
+    if (status != KILN_OK || ((const kiln_gemm_args *)run->head)->beta == 0)
+        return status;
+    expected.slot = KILN_GEMM_C;
+    expected.type = desc->c_type;
+    expected.alignment = desc->c_alignment;
+    expected.columns = run->n;
+    expected.output = false;
+    kiln_gemm_extent *extent = next_input(run);
+    status = kiln_gemm_check_matrix(c, &expected, run->home, extent);
+    if (status == KILN_OK && kiln_gemm_same_view(c, d)) /* each element is read before written */
+        run->input_count--;
+    return status;
+}
+
+static kiln_status check_epilogue(gemm_run *run, uint32_t index)
+{
+    const kiln_epilogue *epilogue = &run->desc->epilogues[index];
+    const kiln_tensor *tensor;
+    kiln_status status = need(run, KILN_GEMM_OPERAND + index, &tensor);
+    if (status != KILN_OK)
+        return status;
+    int64_t n = index < run->narrow ? run->n : run->columns;
+    bool matrix = epilogue->operand == KILN_OPERAND_MATRIX,
+         by_row = matrix || epilogue->operand == KILN_OPERAND_COLUMN;
+    kiln_gemm_expected expected = {
+        .slot = KILN_GEMM_OPERAND + index,
+        .type = epilogue->type,
+        .alignment = epilogue->alignment,
+        .leading = by_row ? run->leading[KILN_GEMM_D] : run->vectors,
+        .rows = run->m,
+        .columns = epilogue->operand == KILN_OPERAND_COLUMN   ? run->m
+                   : epilogue->operand == KILN_OPERAND_SCALAR ? 1
+                                                              : n,
+        .shared = true,
+        .output = epilogue->kind == KILN_EPILOGUE_BIAS_GRADIENT,
+    };
+    kiln_gemm_extent *extent =
+        expected.output ? &run->outputs[run->output_count++] : next_input(run);
+    return matrix ? kiln_gemm_check_matrix(tensor, &expected, run->home, extent)
+                  : kiln_gemm_check_vector(tensor, &expected, run->home, extent);
+}
+
+static kiln_status check_groups(gemm_run *run)
+{
+    const kiln_gemm_desc *desc = run->desc;
+    const kiln_tensor *tensor;
+    kiln_status status = need(run, KILN_GEMM_GROUPS, &tensor);
+    if (status != KILN_OK)
+        return status;
+    kiln_gemm_expected expected = {.slot = KILN_GEMM_GROUPS,
+                                   .type = desc->grouping == KILN_GROUPING_K ? KILN_I64 : KILN_I32,
+                                   .leading = 1,
+                                   .columns = desc->grouping == KILN_GROUPING_CONTIGUOUS ? run->m
+                                              : desc->grouping == KILN_GROUPING_MASKED
+                                                  ? desc->groups
+                                                  : desc->groups + 1};
+    if (tensor->rank != 1)
+        return kiln_fail(KILN_INVALID, "gemm: GROUPS has rank %u; it must be a vector of %lld",
+                         tensor->rank, (long long)expected.columns);
+    return kiln_gemm_check_vector(tensor, &expected, run->home, next_input(run));
+}
+
+static kiln_status check_d_scale(gemm_run *run)
+{
+    const kiln_quantization *quantization = &run->desc->d_quantization;
+    const kiln_tensor *tensor;
+    kiln_status status = need(run, KILN_GEMM_D_SCALE, &tensor);
+    if (status != KILN_OK)
+        return status;
+    kiln_gemm_expected expected = {.slot = KILN_GEMM_D_SCALE,
+                                   .type = quantization->scale_type,
+                                   .leading = run->leading[KILN_GEMM_D],
+                                   .rows = run->m,
+                                   .columns =
+                                       kiln_gemm_blocks(run->columns, quantization->block[1]),
+                                   .output = true};
+    return kiln_gemm_check_either_way(tensor, &expected, run->home,
+                                      &run->outputs[run->output_count++]);
+}
+
+static __attribute__((cold, noinline)) kiln_status overlap(const kiln_gemm_extent *output,
+                                                           const kiln_gemm_extent *other)
+{
+    return kiln_fail(
+        KILN_INVALID,
+        "gemm: %s overlaps %s; write to other memory (only C may be D, as the same view)",
+        output->what, other->what);
+}
+
+/* What is written lies apart from all that is read, and from all else that is written. */
+static kiln_status check_overlaps(const gemm_run *run)
+{
+    for (int i = 0; i < run->output_count; i++) {
+        const kiln_gemm_extent *output = &run->outputs[i];
+        for (int j = 0; j < run->input_count; j++)
+            if (kiln_gemm_overlaps(output, &run->inputs[j]))
+                return overlap(output, &run->inputs[j]);
+        for (int j = i + 1; j < run->output_count; j++)
+            if (kiln_gemm_overlaps(output, &run->outputs[j]))
+                return overlap(output, &run->outputs[j]);
     }
     return KILN_OK;
 }
@@ -460,71 +415,30 @@ static __attribute__((noinline)) kiln_status check_closely(const kiln_gemm_desc 
                                                            kiln_device *home,
                                                            const kiln_args_head *head, bool *empty)
 {
-    const uint32_t flags = desc->head.flags;
+    gemm_run run;
+    run.desc = desc, run.home = home, run.head = head;
+    run.input_count = run.output_count = 0;
     kiln_status status = check_factors(desc, head);
     if (status == KILN_OK)
-        status = check_scales(desc, head->tensors);
+        status = find_sizes(&run);
     if (status != KILN_OK)
         return status;
-    const kiln_tensor *a = &head->tensors[KILN_GEMM_A], *b = &head->tensors[KILN_GEMM_B],
-                      *d = &head->tensors[KILN_GEMM_D];
-    bool transpose_a = flags & KILN_GEMM_TRANSPOSE_A, transpose_b = flags & KILN_GEMM_TRANSPOSE_B;
-    if (d->rank != 2 && d->rank != 3)
-        return wrong_shape(KILN_GEMM_D, d, desc->m, desc->n);
-    if (a->rank != 2 && a->rank != 3)
-        return wrong_shape(KILN_GEMM_A, a, transpose_a ? desc->k : desc->m,
-                           transpose_a ? desc->m : desc->k);
-    int64_t batch = d->rank == 3 ? d->shape[0] : 1, m = d->shape[d->rank - 2],
-            n = d->shape[d->rank - 1];
-    int64_t k = a->shape[transpose_a ? a->rank - 2 : a->rank - 1];
-    if (!fits(m, desc->m, flags & KILN_GEMM_DYNAMIC_M) ||
-        !fits(n, desc->n, flags & KILN_GEMM_DYNAMIC_N) ||
-        !fits(k, desc->k, flags & KILN_GEMM_DYNAMIC_K) ||
-        !fits(batch, desc->batch, flags & KILN_GEMM_DYNAMIC_BATCH) || (m | n | k | batch) < 0)
-        return wrong_dimensions(desc, batch, m, n, k);
-    *empty = m == 0 || n == 0 || batch == 0;
+    *empty = is_empty(&run);
     if (*empty)
         return KILN_OK;
-    extent a_range, b_range, c_range, d_range;
-    status = check_matrix(KILN_GEMM_D, d, desc->d_type, desc->d_alignment, home, batch, m, n, false,
-                          &d_range);
-    if (status != KILN_OK)
-        return status;
-    if (batch > 1 && !is_apart(d, batch, m, n))
-        return kiln_fail(KILN_INVALID,
-                         "gemm: the batch stride of D is %lld, so that its matrices overlap",
-                         (long long)d->strides[0]);
-    if (k > 0) {
-        if (flags & KILN_GEMM_PACKED_A)
-            status = check_blob(KILN_GEMM_A, a, desc->a_type, home, batch, transpose_a ? k : m,
-                                transpose_a ? m : k, &a_range);
-        else
-            status = check_matrix(KILN_GEMM_A, a, desc->a_type, desc->a_alignment, home, batch,
-                                  transpose_a ? k : m, transpose_a ? m : k, false, &a_range);
-        if (status == KILN_OK && (flags & KILN_GEMM_PACKED_B))
-            status = check_blob(KILN_GEMM_B, b, desc->b_type, home, batch, transpose_b ? n : k,
-                                transpose_b ? k : n, &b_range);
-        else if (status == KILN_OK)
-            status = check_matrix(KILN_GEMM_B, b, desc->b_type, desc->b_alignment, home, batch,
-                                  transpose_b ? n : k, transpose_b ? k : n, false, &b_range);
-        if (status != KILN_OK)
-            return status;
-        if (overlaps(&d_range, &a_range))
-            return overlap(KILN_GEMM_A);
-        if (overlaps(&d_range, &b_range))
-            return overlap(KILN_GEMM_B);
-    }
-    if (((const kiln_gemm_args *)head)->beta != 0) {
-        const kiln_tensor *c = &head->tensors[KILN_GEMM_C];
-        status = check_matrix(KILN_GEMM_C, c, desc->c_type, desc->c_alignment, home, batch, m, n,
-                              false, &c_range);
-        if (status != KILN_OK)
-            return status;
-        if (overlaps(&d_range, &c_range) && !same_view(c, d))
-            return overlap(KILN_GEMM_C);
-    }
-    return desc->epilogue_count ? check_epilogues(desc, home, head, batch, m, n, &d_range)
-                                : KILN_OK;
+    status = check_c_and_d(&run);
+    if (status == KILN_OK && run.k > 0)
+        status = check_factor(&run, KILN_GEMM_A);
+    if (status == KILN_OK && run.k > 0)
+        status = check_factor(&run, KILN_GEMM_B);
+    for (uint32_t i = 0; status == KILN_OK && i < desc->epilogue_count; i++)
+        if (desc->epilogues[i].operand != KILN_OPERAND_NONE)
+            status = check_epilogue(&run, i);
+    if (status == KILN_OK && desc->grouping != KILN_GROUPING_NONE)
+        status = check_groups(&run);
+    if (status == KILN_OK && is_quantized(&desc->d_quantization))
+        status = check_d_scale(&run);
+    return status == KILN_OK ? check_overlaps(&run) : status;
 }
 
 kiln_status kiln_gemm_check(const void *descriptor, const void *prepared, kiln_device *home,
@@ -534,6 +448,17 @@ kiln_status kiln_gemm_check(const void *descriptor, const void *prepared, kiln_d
                                                     : check_closely(descriptor, home, head, empty);
 }
 
+/* ---- Packing ---- */
+
+static __attribute__((cold, noinline)) kiln_status wrong_pair(const char *name,
+                                                              const char *difference)
+{
+    return kiln_fail(KILN_INVALID, "gemm: the strided and the packed %s differ in %s", name,
+                     difference);
+}
+
+/* The strided tensor as in a run, though it may live anywhere and promises no alignment; and as
+ * many matrices as the plan has, or fewer where that is dynamic, or one for all. */
 kiln_status kiln_gemm_check_packed(const void *descriptor, uint32_t operand,
                                    const kiln_tensor *strided, const kiln_tensor *packed)
 {
@@ -541,27 +466,45 @@ kiln_status kiln_gemm_check_packed(const void *descriptor, uint32_t operand,
     if (operand != KILN_GEMM_A && operand != KILN_GEMM_B)
         return kiln_fail(KILN_INVALID,
                          "gemm: operand %u cannot be packed; only A (0) and B (1) can", operand);
-    bool is_a = operand == KILN_GEMM_A;
+    bool is_a = operand == KILN_GEMM_A, grouped = desc->grouping != KILN_GROUPING_NONE;
     bool transposed = desc->head.flags & (is_a ? KILN_GEMM_TRANSPOSE_A : KILN_GEMM_TRANSPOSE_B);
     int64_t rows = is_a ? desc->m : desc->k, columns = is_a ? desc->k : desc->n;
-    uint32_t type = is_a ? desc->a_type : desc->b_type;
-    if (strided->type != type || packed->type != type)
-        return wrong_type(operand, strided->type != type ? strided : packed, type);
+    bool by_group = desc->grouping == KILN_GROUPING_MASKED ||
+                    (desc->grouping == KILN_GROUPING_CONTIGUOUS && !is_a);
+    kiln_gemm_expected expected = {
+        .slot = operand,
+        .type = is_a ? desc->a_type : desc->b_type,
+        .alignment = 1,
+        .leading = by_group ? desc->groups : desc->batch,
+        .rows = transposed ? columns : rows,
+        .columns = transposed ? rows : columns,
+        .shared = !grouped,
+        .quantization = is_a ? &desc->a_quantization : &desc->b_quantization,
+    };
+    const char *name = kiln_gemm_slot_names[operand];
     if (packed->layout != KILN_LAYOUT_PACKED || strided->layout != KILN_LAYOUT_STRIDED)
         return kiln_fail(
             KILN_INVALID,
             "gemm: packing needs one strided tensor and one of layout KILN_LAYOUT_PACKED");
-    if (strided->rank != 2 && strided->rank != 3)
-        return wrong_shape(operand, strided, transposed ? columns : rows,
-                           transposed ? rows : columns);
-    uint32_t last = strided->rank - 1;
-    if (strided->shape[last] != (transposed ? rows : columns) ||
-        strided->shape[last - 1] != (transposed ? columns : rows))
-        return wrong_shape(operand, strided, transposed ? columns : rows,
-                           transposed ? rows : columns);
-    if (strided->strides[last] != 1 ||
-        (strided->strides[last - 1] < strided->shape[last] && strided->shape[last - 1] > 1))
-        return wrong_stride(operand, strided);
-    int64_t begin, end;
-    return kiln_tensor_extent(strided, slot_names[operand], &begin, &end);
+    if (!grouped && strided->rank == 3 &&
+        (strided->shape[0] == 1 || (desc->head.flags & KILN_GEMM_DYNAMIC_BATCH &&
+                                    strided->shape[0] >= 0 && strided->shape[0] < desc->batch)))
+        expected.leading = strided->shape[0];
+    kiln_gemm_extent extent;
+    kiln_status status = kiln_gemm_check_matrix(strided, &expected, NULL, &extent);
+    for (int zero_point = 0; status == KILN_OK && zero_point < 2; zero_point++)
+        status = kiln_gemm_check_scale(strided, zero_point, &expected, NULL, &extent);
+    if (status != KILN_OK)
+        return status;
+    if (packed->type != strided->type)
+        return wrong_pair(name, "type");
+    if (packed->rank != strided->rank ||
+        memcmp(packed->shape, strided->shape, strided->rank * sizeof *strided->shape) != 0)
+        return wrong_pair(name, "shape");
+    if (packed->scale || packed->zero_point)
+        return kiln_fail(KILN_INVALID,
+                         "gemm: the packed %s has scales or zero points; they are in the blob, so "
+                         "leave the pointers NULL",
+                         name);
+    return KILN_OK;
 }

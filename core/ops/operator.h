@@ -6,7 +6,13 @@
 
 #include "core/device.h"
 
-enum { KILN_OPERATOR_PREPARED = 128 };
+enum { KILN_OPERATOR_PREPARED = 128, KILN_OPERATOR_SIZES = 8 };
+
+/* A size that a run's arguments give. */
+typedef struct kiln_size {
+    const char *name; /* static */
+    int64_t value;
+} kiln_size;
 
 typedef struct kiln_operator {
     const char *name;
@@ -36,6 +42,12 @@ typedef struct kiln_operator {
     /* Refuses a source or packed tensor that does not fit the operand. */
     kiln_status (*check_packed)(const void *descriptor, uint32_t operand,
                                 const kiln_tensor *strided, const kiln_tensor *packed);
+
+    /* The sizes of a run with these arguments, which have been checked, all of a descriptor's in
+     * their one order: dynamic ones as they are, not as their maxima. Returns how many, 1 to
+     * KILN_OPERATOR_SIZES. */
+    int64_t (*sizes)(const void *descriptor, const kiln_args_head *arguments,
+                     kiln_size sizes[KILN_OPERATOR_SIZES]);
 
     /* A few words for people: "m<=4096 n=128 k=64 f16*f16->f32". */
     void (*describe)(const void *descriptor, char *text, size_t size);

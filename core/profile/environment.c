@@ -16,18 +16,6 @@ const char *kiln_environment_get(char *const *environment, const char *name)
     return NULL;
 }
 
-/* A text of any characters, as YAML. */
-static void write_quoted(FILE *stream, const char *text, size_t length)
-{
-    fputc('\'', stream);
-    for (size_t i = 0; i < length; i++) {
-        if (text[i] == '\'')
-            fputc('\'', stream);
-        fputc(text[i], stream);
-    }
-    fputc('\'', stream);
-}
-
 static const char *next_folder(const char *at)
 {
     return strchr(at, ':') ? strchr(at, ':') + 1 : NULL;
@@ -51,7 +39,7 @@ static void write_plugin_path(FILE *stream, const kiln_profile *profile, const c
         if (!length || is_listed(folders, at, at, length))
             continue;
         fputs(between, stream);
-        write_quoted(stream, at, length);
+        kiln_profile_write_quoted(stream, at, length);
         between = ", ";
     }
     for (int64_t i = 0; i < kiln_profile_list_count(profile, "plugin_path"); i++) {
@@ -59,7 +47,7 @@ static void write_plugin_path(FILE *stream, const kiln_profile *profile, const c
         if (is_listed(folders, NULL, folder, strlen(folder)))
             continue;
         fputs(between, stream);
-        write_quoted(stream, folder, strlen(folder));
+        kiln_profile_write_quoted(stream, folder, strlen(folder));
         between = ", ";
     }
     fputs(*between == '[' ? "[]" : "]", stream);
@@ -103,7 +91,7 @@ static kiln_status apply_written(kiln_profile *profile, const char *path, const 
     if (folders)
         write_plugin_path(stream, profile, value);
     else
-        write_quoted(stream, value, strlen(value));
+        kiln_profile_write_quoted(stream, value, strlen(value));
     kiln_status status = fclose(stream) == 0
                              ? kiln_profile_apply_text(profile, path, name, text, name)
                              : kiln_fail_memory("a profile");

@@ -118,6 +118,10 @@ kiln_status kiln_profile_apply(kiln_profile *profile, const char *path, const ki
 kiln_status kiln_profile_apply_text(kiln_profile *profile, const char *path, const char *name,
                                     const char *text, const char *origin);
 
+/* Writes a text of any characters between double quotes. Bytes that are not UTF-8 stay as they are,
+ * for the reader to refuse. */
+void kiln_profile_write_quoted(FILE *stream, const char *text, size_t length);
+
 /* Writes a node as YAML flow text, on one line. */
 void kiln_profile_write_flow(FILE *stream, const kiln_yaml_node *node);
 

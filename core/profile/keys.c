@@ -54,8 +54,8 @@ const kiln_key kiln_keys[] = {
     {"tuning.use", KILN_KEY_BOOLEAN, 0, 0, NULL, "true",
      "whether plans take the parameters of tuning records"},
     {"record.file", KILN_KEY_TEXT, 0, 0, NULL, "''",
-     "file to which every descriptor is written, with how often it ran; also the variable "
-     "KILN_RECORD; empty = none"},
+     "file to which every plan is written when the runtime closes, with the sizes that it ran "
+     "with, and how often; also the variable KILN_RECORD; empty = none"},
     {"log.level", KILN_KEY_CHOICE, 0, 0, "error|warning|info|debug", "warning",
      "least severe messages that are logged"},
     {"collective.transport", KILN_KEY_NAMES, 0, 0, NULL, "[]",

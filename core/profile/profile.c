@@ -76,22 +76,28 @@ static bool is_plain(const char *text)
     return true;
 }
 
+void kiln_profile_write_quoted(FILE *stream, const char *text, size_t length)
+{
+    fputc('"', stream);
+    for (size_t size, i = 0; i < length; i += size) {
+        char escaped[8];
+        size = kiln_yaml_escape(text + i, escaped);
+        if (size)
+            fputs(escaped, stream);
+        else
+            fputc(text[i], stream);
+        size = size ? size : 1;
+    }
+    fputc('"', stream);
+}
+
 static void write_scalar(FILE *stream, const char *text)
 {
     if (is_plain(text)) {
         fputs(text, stream);
         return;
     }
-    fputc('"', stream);
-    for (const char *c = text; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            fprintf(stream, "\\%c", *c);
-        else if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            fprintf(stream, "\\x%02x", (unsigned)*c);
-        else
-            fputc(*c, stream);
-    }
-    fputc('"', stream);
+    kiln_profile_write_quoted(stream, text, strlen(text));
 }
 
 void kiln_profile_write_flow(FILE *stream, const kiln_yaml_node *node)

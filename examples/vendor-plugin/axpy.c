@@ -40,6 +40,8 @@ static kiln_status axpy_plan_make(void *instance, const kiln_plan_request *reque
 {
     const acme_instance *acme = instance;
     acme_axpy_desc desc;
+    if (kiln_check_request(request, sizeof *request) != KILN_OK)
+        return acme->host->set_error(KILN_UNSUPPORTED, "acme.axpy: the request is too new");
     const char *reason = why_not(acme, request->device, request->descriptor, &desc);
     if (reason)
         return acme->host->set_error(KILN_UNSUPPORTED, "%s", reason);

@@ -66,6 +66,8 @@ static kiln_status gemm_query(void *instance, kiln_device *device, const kiln_op
 static kiln_status gemm_plan_make(void *instance, const kiln_plan_request *request, void **result)
 {
     const acme_instance *acme = instance;
+    if (kiln_check_request(request, sizeof *request) != KILN_OK)
+        return acme->host->set_error(KILN_UNSUPPORTED, "acme gemm: the request is too new");
     gemm_plan *plan = malloc(sizeof *plan);
     if (!plan)
         return acme->host->set_error(KILN_NO_MEMORY, "acme gemm: out of memory while planning");
@@ -120,6 +122,9 @@ static kiln_status gemm_run_plan(void *object, const kiln_run_context *context,
     const kiln_gemm_args *args = (const kiln_gemm_args *)arguments;
     const kiln_tensor *a = &arguments->tensors[KILN_GEMM_A], *b = &arguments->tensors[KILN_GEMM_B],
                       *c = &arguments->tensors[KILN_GEMM_C], *d = &arguments->tensors[KILN_GEMM_D];
+    kiln_status status = kiln_check_arguments(arguments, sizeof *args);
+    if (status != KILN_OK)
+        return host->set_error(status, "acme gemm: the arguments are of another version");
     gemm_run run = {.plan = plan, .alpha = (float)args->alpha, .beta = (float)args->beta};
     run.m = d->shape[d->rank - 2]; /* what is dynamic, the tensors tell */
     run.n = d->shape[d->rank - 1];

@@ -4,9 +4,10 @@
  * Matrices are row-major with unit column stride and any row stride that is at least the row. op(A)
  * is M×K: A is stored [M, K], or [K, M] with KILN_GEMM_TRANSPOSE_A; op(B) is K×N: stored [K, N], or
  * [N, K] with KILN_GEMM_TRANSPOSE_B. C is [M, N], and so is D unless an epilogue narrows it. With a
- * batch every tensor has a leading dimension `batch` (strides[0] may be 0 for inputs); without one
- * (batch 1) rank 2 and rank 3 with a leading 1 are both accepted. Base addresses and strides need
- * no alignment beyond what the descriptor promises.
+ * batch every tensor has a leading dimension `batch` (strides[0] may be 0 for inputs). A leading
+ * dimension of 1, of a batch or of groups, may be left out, and may stand where there is none.
+ * Base addresses and strides need no alignment beyond what the descriptor promises; tensors of
+ * which it promises nothing (scales, GROUPS, D_SCALE) are aligned to their elements.
  *
  * Meaning, on every backend:
  *   - A and B are both f64; or each is one of f32, f16, bf16, e4m3, e5m2, e2m1 or of i8, u8, i4,
@@ -17,12 +18,14 @@
  * f32 (f64 for f64), in order, and the result is rounded once to D's type, to nearest even;
  * integers saturate. When D is i32, alpha and beta are applied in f64.
  *   - beta = 0 never reads C; alpha = 0 reads neither A nor B. K = 0 gives beta*C and the epilogue.
- * Zero sizes are valid.
+ *   - Zero sizes are valid. Where D has no elements nothing is done, but that bias gradients, which
+ * are then sums of no rows, are set to 0. A tensor without elements needs no memory.
  *   - NaN and Inf propagate as IEEE says, through relu and clip too.
  *   - The order of summation depends on types, K and the device alone, so bits do not change with
  * M, the other rows and columns, the batch, threads or packing (backends that cannot promise this
  * say so in their answer).
- *   - D may be C (same address and strides) but must not overlap A, B or an epilogue operand.
+ *   - D may be C (same address, type, shape and strides). What a run writes (D, D_SCALE, bias
+ * gradients) must otherwise overlap neither what it reads nor another of these.
  *
  * Error bound per element, tested against a loop in double, for f32 accumulation (u = 2^-24) and
  * output unit v (2^-24 f32, 2^-11 f16, 2^-8 bf16):  |D - exact| <= (K + 4) u * (|alpha| Σ|a||b| +
@@ -86,8 +89,9 @@ typedef enum kiln_epilogue_kind {
     KILN_EPILOGUE_SWIGLU = 10,
     /* Last. For each row and each block of d_quantization.block[1] columns: m = the largest finite
      * |v|, the scale s = m / L (L the largest value of D's type, 127 for i8) rounded to f32, or up
-     * to a power of two for ue8m0, never below 2^-126; s = 1 where m = 0. D = v / s, where finite
-     * values saturate, and s goes into slot D_SCALE. No operand. */
+     * to a power of two for ue8m0, never below 2^-126 nor beyond its type; s = 1 where m = 0. D =
+     * v / s, converted with KILN_SATURATE, and s goes into slot D_SCALE. D has at most 8 bits. No
+     * operand. */
     KILN_EPILOGUE_QUANTIZE = 11,
     /* Σ v over the rows, into the operand, an f32 (f64 for f64) row vector: over the whole batch or
      * all groups when it has rank 1, over each when it has rank 2. v stays. Rows that a grouping
@@ -137,7 +141,8 @@ typedef struct kiln_quantization {
 
 /* Several products in one. `batch` must be 1. Indices, counts and offsets are read when the work is
  * done, where the tensors are; what lies beyond its limits is clamped (an index that is no group is
- * padding) and makes the run, or the wait for its stream, return KILN_CAPACITY. */
+ * padding; an offset that is less than the one before counts as that one) and makes the run, or the
+ * wait for its stream, return KILN_CAPACITY. */
 typedef enum kiln_grouping {
     KILN_GROUPING_NONE = 0,
     /* Row i of op(A), C and D belongs to group GROUPS[i], i32 [M], in any order; B has the groups
@@ -157,7 +162,7 @@ typedef enum kiln_grouping {
 typedef enum kiln_precision {
     KILN_PRECISION_EXACT = 0, /* not at all; max_rel_error is 0 */
     KILN_PRECISION_FAST = 1,  /* as AUTO with 0.01; max_rel_error is 0 */
-    KILN_PRECISION_AUTO = 2   /* as far as max_rel_error, from 0 to 1, allows */
+    KILN_PRECISION_AUTO = 2   /* as far as max_rel_error, from 0 to 1, allows; 0 is EXACT */
 } kiln_precision;
 
 /* Zeroed means plain. No pointers, no padding. */
@@ -169,7 +174,7 @@ typedef struct kiln_gemm_desc {
     uint32_t c_type; /* KILN_TYPE_NONE: no C, beta must be 0 */
     uint32_t d_type;
     /* Promise about each operand: its base address and all its strides in bytes are multiples of
-     * this power of two. 0 = the element size. */
+     * this power of two. 0 = the element size, or a byte. */
     uint32_t a_alignment, b_alignment, c_alignment, d_alignment;
     uint32_t accumulator; /* kiln_type; 0 = as documented above */
     uint32_t precision;   /* kiln_precision */

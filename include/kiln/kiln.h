@@ -175,14 +175,16 @@ typedef struct kiln_plugin_info {
     const char *version;
     const char *vendor;
     const char *description;
-    const char *path;      /* file, or "built in" */
-    const char *state;     /* "open", "no hardware", "failed", "shadowed", "not in profile" */
+    const char *path;      /* file, or "built in"; "" when not found */
+    const char *state;     /* "open", "no hardware", "failed", "shadowed", "not in profile", "not
+                              found" */
     const char *reason;    /* why, when it is not open */
     const char *operators; /* comma-separated interface names */
     uint64_t abi_minor;
 } kiln_plugin_info;
 
-/* The plugins that were found, open or not, in the order of search. */
+/* The plugins that were found, open or not, in the order of search, then those that the profile
+ * names in vain. */
 KILN_API int64_t kiln_plugin_count(const kiln_runtime *runtime);
 KILN_API kiln_status kiln_plugin_at(const kiln_runtime *runtime, int64_t index,
                                     kiln_plugin_info *info);

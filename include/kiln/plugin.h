@@ -17,9 +17,11 @@
  * tail reads as NULL or 0, which always means absent or not supported. Of a longer table (an offer)
  * the unknown tail is ignored; of a longer descriptor or argument struct (a request) any non-zero
  * byte beyond the known size, like any unknown enum or flag, is refused with KILN_UNSUPPORTED: an
- * old plugin must never half-obey a new request. kiln_receive_table() and kiln_receive_descriptor()
- * below do this. A callee writes at most the caller's size. Structs that stand in arrays are
- * frozen.
+ * old plugin must never half-obey a new request. kiln_receive_table(),
+ * kiln_receive_descriptor(), kiln_check_request() and kiln_check_arguments() below do this. A
+ * callee writes at most the caller's size. Structs that stand in arrays are frozen. Tables and
+ * descriptors may be shorter than they were in minor 0; answers and requests (kiln_answer,
+ * kiln_device_info, kiln_plan_request, kiln_copy_request, …) are not.
  *
  * How to behave. No abort, exit, printing, signal or atexit handlers. Errors: a negative status,
  * and a sentence through host->set_error. Calls leave the thread's state (current device, FTZ/DAZ,
@@ -424,6 +426,31 @@ static inline kiln_status kiln_receive_descriptor(void *destination, size_t know
     memcpy(destination, source, size < known ? size : known);
     ((kiln_op_head *)destination)->struct_size = (uint32_t)known;
     return KILN_OK;
+}
+
+/* For a request of at least `known` bytes that begins with a struct_size of 64 bits, such as
+ * kiln_plan_request and kiln_copy_request: KILN_UNSUPPORTED when it carries something non-zero
+ * beyond them, KILN_INVALID when it is shorter. */
+static inline kiln_status kiln_check_request(const void *request, size_t known)
+{
+    uint64_t size;
+    const unsigned char *bytes = (const unsigned char *)request;
+    memcpy(&size, bytes, sizeof size);
+    for (uint64_t i = known; i < size; i++)
+        if (bytes[i])
+            return KILN_UNSUPPORTED;
+    return size < known ? KILN_INVALID : KILN_OK;
+}
+
+/* The same for the arguments of a run. The core looks at those of the operators that it knows, but
+ * a later core knows more of them than the plugin does. */
+static inline kiln_status kiln_check_arguments(const kiln_args_head *arguments, size_t known)
+{
+    const unsigned char *bytes = (const unsigned char *)arguments;
+    for (size_t i = known; i < arguments->struct_size; i++)
+        if (bytes[i])
+            return KILN_UNSUPPORTED;
+    return arguments->struct_size < known ? KILN_INVALID : KILN_OK;
 }
 
 /* For query: support NO, with the reason. Returns false, so that `return kiln_decline(…)` reads

@@ -142,8 +142,18 @@ static kiln_status enqueue_transfer(const struct npu_handle *handle, void *strea
     return result(handle, status, error);
 }
 
+/* A request of a later version may ask for more than is known here. */
+static kiln_status check_request(const struct npu_handle *handle, const void *request, size_t known)
+{
+    return result(handle, kiln_check_request(request, known),
+                  "the request says something beyond what npu knows");
+}
+
 static kiln_status device_copy(void *device, void *stream, const kiln_copy_request *request)
 {
+    kiln_status status = check_request(device, request, sizeof *request);
+    if (status != KILN_OK)
+        return status;
     struct npu_transfer transfer = {
         .element_bytes = request->element_bytes,
         .rank = request->rank,
@@ -156,6 +166,9 @@ static kiln_status device_copy(void *device, void *stream, const kiln_copy_reque
 
 static kiln_status device_fill(void *device, void *stream, const kiln_fill_request *request)
 {
+    kiln_status status = check_request(device, request, sizeof *request);
+    if (status != KILN_OK)
+        return status;
     struct npu_transfer transfer = {
         .element_bytes = request->element_bytes,
         .rank = request->rank,

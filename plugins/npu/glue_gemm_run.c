@@ -67,6 +67,9 @@ static kiln_status plan_create(void *object, const kiln_plan_request *request, v
 {
     struct npu_instance *instance = object;
     kiln_answer answer = {.struct_size = sizeof answer};
+    if (kiln_check_request(request, sizeof *request) != KILN_OK)
+        return instance->host->set_error(KILN_UNSUPPORTED,
+                                         "npu: the plan request is of another version");
     struct npu_gemm_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
         return instance->host->set_error(KILN_NO_MEMORY, "npu: no memory for a plan");
@@ -124,6 +127,19 @@ static kiln_status bind(const struct npu_gemm_plan *plan, const kiln_gemm_args *
     return npu_gemm_strided_operand(plan, tensor, slot, result);
 }
 
+/* A vector has a row for each matrix of the batch where it has rank 2. */
+static kiln_status bind_epilogue(const struct npu_gemm_plan *plan, const kiln_gemm_args *arguments,
+                                 uint32_t index, struct npu_gemm_operand *result)
+{
+    uint32_t slot = KILN_GEMM_OPERAND + index;
+    kiln_status status = bind(plan, arguments, slot, result);
+    if (status != KILN_OK || plan->gemm.epilogue[index].shape == NPU_OPERAND_MATRIX)
+        return status;
+    result->batch = result->stride;
+    result->stride = 0;
+    return KILN_OK;
+}
+
 /* Sizes and operands of a run, and which of the programs it needs. */
 static kiln_status bind_all(const struct npu_gemm_plan *plan, const kiln_gemm_args *arguments,
                             struct npu_gemm *variant, struct npu_gemm_arguments *bound)
@@ -154,7 +170,7 @@ static kiln_status bind_all(const struct npu_gemm_plan *plan, const kiln_gemm_ar
         status = bind(plan, arguments, KILN_GEMM_C, &bound->c);
     for (uint32_t i = 0; status == KILN_OK && i < plan->gemm.epilogues; i++)
         if (plan->gemm.epilogue[i].shape != NPU_OPERAND_NONE)
-            status = bind(plan, arguments, KILN_GEMM_OPERAND + i, &bound->epilogue[i]);
+            status = bind_epilogue(plan, arguments, i, &bound->epilogue[i]);
     return status;
 }
 
@@ -182,6 +198,9 @@ static kiln_status run(void *object, const kiln_run_context *context, const kiln
     char error[NPU_TEXT];
     if (!context->stream)
         return host->set_error(KILN_INVALID, "npu: a run needs a stream");
+    kiln_status checked = kiln_check_arguments(head, sizeof *arguments);
+    if (checked != KILN_OK)
+        return host->set_error(checked, "npu: the arguments are of another version");
     kiln_status status = bind_all(plan, arguments, &variant, &bound);
     if (status == KILN_OK && variant.product)
         status = expect_blobs(plan, context, arguments);

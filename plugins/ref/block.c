@@ -8,25 +8,28 @@
 
 #include "plugins/ref/ref.h"
 
-static void multiply_plain(bool add, const double *a, const double *b, double *sum)
+static void multiply_plain(bool add, int64_t steps, const double *a, const double *b, double *sums)
 {
     double block[REF_ROWS][REF_COLUMNS] = {{0}};
-    for (int k = 0; k < REF_DEPTH; k++)
+    for (int64_t k = 0; k < steps; k++)
         for (int i = 0; i < REF_ROWS; i++)
             for (int j = 0; j < REF_COLUMNS; j++)
                 block[i][j] += a[k * REF_ROWS + i] * b[k * REF_COLUMNS + j];
     for (int i = 0; i < REF_ROWS; i++)
-        for (int j = 0; j < REF_COLUMNS; j++)
-            sum[i * REF_TILE + j] = add ? sum[i * REF_TILE + j] + block[i][j] : block[i][j];
+        for (int j = 0; j < REF_COLUMNS; j++) {
+            double *sum = &sums[i * REF_COLUMNS + j];
+            *sum = add ? *sum + block[i][j] : block[i][j];
+        }
 }
 
-void ref_block_multiply(bool blas, bool add, const double *a, const double *b, double *sum)
+void ref_block_multiply(bool blas, bool add, int64_t steps, const double *a, const double *b,
+                        double *sums)
 {
-    if (blas)
+    if (blas && steps == REF_DEPTH)
         cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, REF_ROWS, REF_COLUMNS, REF_DEPTH, 1.0,
-                    a, REF_ROWS, b, REF_COLUMNS, add ? 1.0 : 0.0, sum, REF_TILE);
+                    a, REF_ROWS, b, REF_COLUMNS, add ? 1.0 : 0.0, sums, REF_COLUMNS);
     else
-        multiply_plain(add, a, b, sum);
+        multiply_plain(add, steps, a, b, sums);
 }
 
 /* ---- The check ---- */
@@ -34,7 +37,7 @@ void ref_block_multiply(bool blas, bool add, const double *a, const double *b, d
 typedef struct check {
     double a[REF_A_BLOCK], b[REF_B_BLOCK];
     double moved_a[REF_A_BLOCK], moved_b[REF_B_BLOCK];
-    double sum[REF_ROWS * REF_TILE], other[REF_ROWS * REF_TILE], magnitude[REF_ROWS * REF_TILE];
+    double sum[REF_SUMS], other[REF_SUMS], magnitude[REF_SUMS];
 } check;
 
 /* Deterministic values in (-1, 1) with full mantissas, so that a change of order shows. */
@@ -67,12 +70,12 @@ static bool check_values(check *c)
     magnitudes(c->a, REF_A_BLOCK, c->moved_a);
     magnitudes(c->b, REF_B_BLOCK, c->moved_b);
     for (int twice = 0; twice < 2; twice++) {
-        ref_block_multiply(true, twice, c->a, c->b, c->sum);
-        multiply_plain(twice, c->a, c->b, c->other);
-        multiply_plain(twice, c->moved_a, c->moved_b, c->magnitude);
+        ref_block_multiply(true, twice, REF_DEPTH, c->a, c->b, c->sum);
+        multiply_plain(twice, REF_DEPTH, c->a, c->b, c->other);
+        multiply_plain(twice, REF_DEPTH, c->moved_a, c->moved_b, c->magnitude);
         for (int i = 0; i < REF_ROWS; i++)
             for (int j = 0; j < REF_COLUMNS; j++) {
-                int at = i * REF_TILE + j;
+                int at = i * REF_COLUMNS + j;
                 if (!(fabs(c->sum[at] - c->other[at]) <=
                       2 * (REF_DEPTH + 2) * 0x1p-53 * c->magnitude[at]))
                     return false;
@@ -85,16 +88,16 @@ static bool check_values(check *c)
 static bool check_places(check *c)
 {
     for (int twice = 0; twice < 2; twice++)
-        ref_block_multiply(true, twice, c->a, c->b, c->sum);
+        ref_block_multiply(true, twice, REF_DEPTH, c->a, c->b, c->sum);
     for (int by = 1; by < REF_COLUMNS; by++) {
         rotate(c->a, REF_ROWS, by, c->moved_a);
         rotate(c->b, REF_COLUMNS, by, c->moved_b);
         for (int twice = 0; twice < 2; twice++)
-            ref_block_multiply(true, twice, c->moved_a, c->moved_b, c->other);
+            ref_block_multiply(true, twice, REF_DEPTH, c->moved_a, c->moved_b, c->other);
         for (int i = 0; i < REF_ROWS; i++)
             for (int j = 0; j < REF_COLUMNS; j++) {
                 int row = (i + by) % REF_ROWS, column = (j + by) % REF_COLUMNS;
-                if (c->other[row * REF_TILE + column] != c->sum[i * REF_TILE + j])
+                if (c->other[row * REF_COLUMNS + column] != c->sum[i * REF_COLUMNS + j])
                     return false;
             }
     }
@@ -104,18 +107,18 @@ static bool check_places(check *c)
 /* A NaN or Inf stays in its own row or column, and an initial block does not read the sum. */
 static bool check_isolation(check *c)
 {
-    ref_block_multiply(true, false, c->a, c->b, c->other);
+    ref_block_multiply(true, false, REF_DEPTH, c->a, c->b, c->other);
     c->a[5 * REF_ROWS + 3] = (double)NAN;
     c->b[7 * REF_COLUMNS + 4] = (double)INFINITY;
-    for (int i = 0; i < REF_ROWS * REF_TILE; i++)
+    for (int i = 0; i < REF_SUMS; i++)
         c->sum[i] = (double)NAN;
-    ref_block_multiply(true, false, c->a, c->b, c->sum);
+    ref_block_multiply(true, false, REF_DEPTH, c->a, c->b, c->sum);
     for (int i = 0; i < REF_ROWS; i++)
         for (int j = 0; j < REF_COLUMNS; j++) {
-            double value = c->sum[i * REF_TILE + j];
+            double value = c->sum[i * REF_COLUMNS + j];
             bool right = i == 3   ? isnan(value)
                          : j == 4 ? !isfinite(value)
-                                  : value == c->other[i * REF_TILE + j];
+                                  : value == c->other[i * REF_COLUMNS + j];
             if (!right)
                 return false;
         }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plugins/ref/ref.h"
+#include "plugins/ref/gemm.h"
 
 enum { BLAS_AUTO = 0, BLAS_OFF = 1 };
 

@@ -1,6 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
+check_PROGRAMS += tests/conformance/test_gemm_cases tests/conformance/test_gemm_oracle
+if PLUGIN_REF
 check_PROGRAMS += tests/conformance/test_gemm
 LONG_TESTS += tests/conformance/test_gemm
+else
+if PLUGIN_NPU
+check_PROGRAMS += tests/conformance/test_gemm
+LONG_TESTS += tests/conformance/test_gemm
+endif
+endif
 tests_conformance_test_gemm_CPPFLAGS = $(AM_CPPFLAGS)
 if PLUGIN_REF
 tests_conformance_test_gemm_CPPFLAGS += -DTEST_REF
@@ -8,3 +16,28 @@ endif
 if PLUGIN_NPU
 tests_conformance_test_gemm_CPPFLAGS += -DTEST_NPU
 endif
+tests_conformance_test_gemm_cases_SOURCES = \
+	tests/conformance/naive.c \
+	tests/conformance/naive.h \
+	tests/conformance/test_gemm_cases.c
+
+# What the backends of the tree serve of a fixed set of cases.
+TEST_HELPERS += tests/conformance/count_cases
+SCRIPT_TESTS += tests/conformance/test_counts.sh
+EXTRA_DIST += tests/conformance/counts/acme.txt tests/conformance/counts/npu.txt tests/conformance/counts/ref.txt
+
+# A plugin that is broken in one way at a time, and the checks that must find it.
+if TOOLS
+SCRIPT_TESTS += tests/conformance/test_planted.sh
+LONG_TESTS += tests/conformance/test_planted.sh
+endif
+EXTRA_DIST += \
+	tests/conformance/planted/defects.txt \
+	tests/conformance/planted/planted.c \
+	tests/conformance/planted/planted.h \
+	tests/conformance/planted/planted_device.c \
+	tests/conformance/planted/planted_gemm.c \
+	tests/conformance/planted/planted_pack.c \
+	tests/conformance/planted/planted_plan.c \
+	tests/conformance/planted/planted_run.c \
+	tests/conformance/planted/table.md

@@ -18,38 +18,10 @@ typedef struct fake_instance {
 
 typedef struct fake_plan {
     fake_instance *instance;
-    uint32_t flags;
+    kiln_gemm_desc desc;
     int64_t count; /* of axpy */
     bool axpy;
 } fake_plan;
-
-void fake_gemm(uint32_t flags, const kiln_gemm_args *args, char *const addresses[4])
-{
-    const kiln_tensor *a = &args->head.tensors[KILN_GEMM_A], *b = &args->head.tensors[KILN_GEMM_B];
-    const kiln_tensor *c = &args->head.tensors[KILN_GEMM_C], *d = &args->head.tensors[KILN_GEMM_D];
-    uint32_t first = d->rank - 2;
-    int64_t batch = first ? d->shape[0] : 1, m = d->shape[first], n = d->shape[first + 1];
-    bool transpose_a = flags & KILN_GEMM_TRANSPOSE_A, transpose_b = flags & KILN_GEMM_TRANSPOSE_B;
-    int64_t k = a->shape[a->rank - (transpose_a ? 2 : 1)];
-#define ELEMENT(x, index, i, j)                                                                    \
-    kiln_load_f64((x)->type, addresses[index],                                                     \
-                  ((x)->rank == 3 ? p * (x)->strides[0] : 0) + (i) * (x)->strides[(x)->rank - 2] + \
-                      (j))
-    for (int64_t p = 0; p < batch; p++)
-        for (int64_t i = 0; i < m; i++)
-            for (int64_t j = 0; j < n; j++) {
-                double sum = 0;
-                for (int64_t l = 0; args->alpha != 0 && l < k; l++)
-                    sum += ELEMENT(a, 0, transpose_a ? l : i, transpose_a ? i : l) *
-                           ELEMENT(b, 1, transpose_b ? j : l, transpose_b ? l : j);
-                sum *= args->alpha;
-                if (args->beta != 0)
-                    sum += args->beta * ELEMENT(c, 2, i, j);
-                kiln_store_f64(d->type, addresses[3],
-                               (first ? p * d->strides[0] : 0) + i * d->strides[first] + j, sum, 0);
-            }
-#undef ELEMENT
-}
 
 static kiln_status say(const fake_instance *self, kiln_status status, const char *what)
 {
@@ -100,9 +72,11 @@ static kiln_status make_plan(fake_instance *self, const kiln_plan_request *reque
     fake_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
         return say(self, KILN_NO_MEMORY, "allocate");
-    *plan = (fake_plan){.instance = self, .flags = request->descriptor->flags, .axpy = axpy};
+    *plan = (fake_plan){.instance = self, .axpy = axpy};
     if (axpy)
         plan->count = ((const acme_axpy_desc *)request->descriptor)->count;
+    else
+        plan->desc = *(const kiln_gemm_desc *)request->descriptor;
     atomic_fetch_add(&backend->made, 1);
     *result = plan;
     return KILN_OK;
@@ -166,11 +140,13 @@ static kiln_status run(void *native, const kiln_run_context *context,
                            0);
         return KILN_OK;
     }
-    char *addresses[4];
-    for (int i = 0; i < 4; i++)
-        addresses[i] = kiln_tensor_address(self->host, &tensors[i]);
-    fake_gemm(plan->flags, (const kiln_gemm_args *)arguments, addresses);
-    return KILN_OK;
+    const kiln_gemm_args *args = (const kiln_gemm_args *)arguments;
+    kiln_tensor plain[KILN_GEMM_SLOTS] = {{.data = NULL}};
+    for (uint32_t i = 0; i < arguments->tensor_count && i < KILN_GEMM_SLOTS; i++) {
+        plain[i] = tensors[i];
+        plain[i].data = kiln_tensor_address(self->host, &tensors[i]);
+    }
+    return fake_gemm(&plan->desc, args->alpha, args->beta, plain);
 }
 
 static kiln_status schedule(void *native, const kiln_run_context *context,

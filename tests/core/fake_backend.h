@@ -63,8 +63,11 @@ void fake_backends_reset(void);
 int fake_backends_set_up(void **state);
 int fake_backends_tear_down(void **state);
 
-/* The product, from and to host addresses in the order of the slots; C is not read when it is NULL.
- */
-void fake_gemm(uint32_t flags, const kiln_gemm_args *args, char *const addresses[4]);
+/* The product, also batched, with scales and zero points, beta*C, masked groups, bias gradients of
+ * rank 1 in f32, and quantised results whose scales are 2. All KILN_GEMM_SLOTS tensors, and what
+ * scales them, are given with `data` as the address of their first element. CAPACITY when a count
+ * was beyond M. */
+kiln_status fake_gemm(const kiln_gemm_desc *desc, double alpha, double beta,
+                      const kiln_tensor *tensors);
 
 #endif

@@ -14,7 +14,8 @@
 
 /* Options: devices (2), delay_us before every command (0), omit ('': a function that the device
  * table lacks), addressable (false), workspace (0) bytes that its operators want. It offers
- * kiln.gemm/1 as fake_gemm() does it, and acme.axpy/1, which faults when alpha is not a number. */
+ * kiln.gemm/1 as fake_gemm() does it, packs B of it, and acme.axpy/1, which faults when alpha is
+ * not a number. */
 
 typedef struct fake_device_counts {
     _Atomic int64_t instances, devices, memories, streams, events; /* alive */

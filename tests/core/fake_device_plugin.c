@@ -13,34 +13,85 @@ fake_device_counts fake_device_counted;
 typedef struct fake_plan {
     fake_instance *instance;
     fake_device *device;
-    uint32_t flags;
-    uint32_t alignment; /* that the GEMM's descriptor promises of A */
-    int64_t count;      /* of axpy; -1 = a GEMM */
-    int64_t b_elements;
+    kiln_gemm_desc desc;
+    int64_t count; /* of axpy; -1 = a GEMM */
 } fake_plan;
 
-/* A run as it waits in its stream. Memory is looked up when it is executed. */
+/* A tensor and what scales it, as they wait in a stream. Memory is looked up when the work is done.
+ */
+typedef struct fake_parts {
+    kiln_tensor tensors[3];
+    void *memories[3];
+} fake_parts;
+
 typedef struct fake_run {
     fake_plan *plan;
     union {
         kiln_gemm_args gemm;
         acme_axpy_args axpy;
     } args;
-    kiln_tensor tensors[4];
-    void *memories[4], *workspace;
-    int64_t bytes[4];
+    fake_parts parts[KILN_GEMM_SLOTS];
+    void *workspace;
 } fake_run;
+
+static void take_parts(const fake_plan *plan, const kiln_tensor *tensor, fake_parts *parts)
+{
+    const kiln_host *host = plan->instance->host;
+    const kiln_tensor *given[3] = {tensor, tensor->scale, tensor->zero_point};
+    for (int i = 0; i < 3; i++) {
+        if (!given[i])
+            continue;
+        if (given[i]->data && !given[i]->buffer)
+            atomic_fetch_add(&fake_device_counted.wrong, 1); /* what use is a host address here */
+        parts->tensors[i] = *given[i];
+        if (given[i]->buffer && host->device_native(host->buffer_device(given[i]->buffer),
+                                                    plan->instance) == plan->device)
+            parts->memories[i] = host->buffer_native(given[i]->buffer);
+    }
+}
+
+/* Bytes from the first element to the end of the last. */
+static int64_t bytes_of(const kiln_tensor *tensor)
+{
+    int64_t end = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        if (tensor->shape[i] == 0)
+            return 0;
+        end += (tensor->shape[i] - 1) * tensor->strides[i];
+    }
+    return (end * kiln_type_bits(tensor->type) + 7) / 8;
+}
+
+/* Makes `data` the address of each; false when one is not in its memory. */
+static bool reach_parts(fake_device *device, fake_parts *parts)
+{
+    bool reached = true;
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *tensor = &parts->tensors[i];
+        tensor->data = NULL;
+        if (parts->memories[i]) {
+            tensor->data = fake_device_reach(device, parts->memories[i], tensor->byte_offset,
+                                             bytes_of(tensor));
+            reached = reached && tensor->data;
+        }
+    }
+    if (parts->tensors[0].scale)
+        parts->tensors[0].scale = &parts->tensors[1];
+    if (parts->tensors[0].zero_point)
+        parts->tensors[0].zero_point = &parts->tensors[2];
+    return reached;
+}
 
 static kiln_status compute(fake_run *run)
 {
     fake_device *device = run->plan->device;
-    char *addresses[4] = {NULL};
-    for (int i = 0; i < 4; i++)
-        if (run->memories[i] &&
-            !(addresses[i] = fake_device_reach(device, run->memories[i],
-                                               run->tensors[i].byte_offset, run->bytes[i])))
+    kiln_tensor tensors[KILN_GEMM_SLOTS];
+    for (int i = 0; i < KILN_GEMM_SLOTS; i++) {
+        if (!reach_parts(device, &run->parts[i]))
             return fake_device_fail(device, KILN_FAULT,
                                     "a run was made to touch what is not its memory");
+        tensors[i] = run->parts[i].tensors[0];
+    }
     if (run->plan->instance->workspace) {
         char *workspace =
             fake_device_reach(device, run->workspace, 0, run->plan->instance->workspace);
@@ -49,15 +100,18 @@ static kiln_status compute(fake_run *run)
         memset(workspace, 1, (size_t)run->plan->instance->workspace);
     }
     if (run->plan->count < 0) {
-        fake_gemm(run->plan->flags, &run->args.gemm, addresses);
-        return KILN_OK;
+        kiln_status status =
+            fake_gemm(&run->plan->desc, run->args.gemm.alpha, run->args.gemm.beta, tensors);
+        return status == KILN_OK ? status
+                                 : fake_device_fail(device, status, "a group has too many rows");
     }
     if (isnan(run->args.axpy.alpha))
         return fake_device_fail(device, KILN_FAULT, "axpy: alpha is not a number");
+    char *x = tensors[0].data, *y = tensors[1].data;
     for (int64_t i = 0; i < run->plan->count; i++)
-        kiln_store_f64(KILN_F32, addresses[1], i,
-                       kiln_load_f64(KILN_F32, addresses[1], i) +
-                           run->args.axpy.alpha * kiln_load_f64(KILN_F32, addresses[0], i),
+        kiln_store_f64(KILN_F32, y, i,
+                       kiln_load_f64(KILN_F32, y, i) +
+                           run->args.axpy.alpha * kiln_load_f64(KILN_F32, x, i),
                        0);
     return KILN_OK;
 }
@@ -82,26 +136,15 @@ static kiln_status operator_run(void *native, const kiln_run_context *context,
     if (!run)
         return host->set_error(KILN_NO_MEMORY, "no memory for a run");
     atomic_fetch_add(&fake_device_counted.runs, 1);
-    if (plan->alignment && arguments->tensors[0].strides[0] * 4 % plan->alignment)
+    if (plan->desc.a_alignment && arguments->tensors[0].strides[0] * 4 % plan->desc.a_alignment)
         atomic_fetch_add(&fake_device_counted.wrong, 1);
     if (context->workspace != plan->device->last_workspace)
         atomic_fetch_add(&fake_device_counted.workspaces, 1);
     plan->device->last_workspace = run->workspace = context->workspace;
     run->plan = plan;
     memcpy(&run->args, arguments, plan->count < 0 ? sizeof run->args.gemm : sizeof run->args.axpy);
-    run->args.gemm.head.tensors = run->tensors;
-    for (uint32_t i = 0; i < arguments->tensor_count && i < 4; i++) {
-        const kiln_tensor *tensor = &arguments->tensors[i];
-        run->tensors[i] = *tensor;
-        if (!tensor->buffer || host->device_native(host->buffer_device(tensor->buffer),
-                                                   plan->instance) != plan->device)
-            continue;
-        run->memories[i] = host->buffer_native(tensor->buffer);
-        for (uint32_t k = 0; k < tensor->rank; k++)
-            run->bytes[i] +=
-                (tensor->shape[k] - 1) * tensor->strides[k] * kiln_type_bits(tensor->type) / 8;
-        run->bytes[i] += kiln_type_bits(tensor->type) / 8;
-    }
+    for (uint32_t i = 0; i < arguments->tensor_count && i < KILN_GEMM_SLOTS; i++)
+        take_parts(plan, &arguments->tensors[i], &run->parts[i]);
     return fake_device_enqueue(plan->device, host->stream_native(context->stream), run_queued, run);
 }
 
@@ -130,15 +173,11 @@ static kiln_status make_plan(void *instance, const kiln_plan_request *request, i
         return self->host->set_error(KILN_NO_MEMORY, "no memory for a plan");
     *plan = (fake_plan){.instance = self,
                         .device = self->host->device_native(request->device, instance),
-                        .flags = request->descriptor->flags,
                         .count = count};
     if (!plan->device)
         atomic_fetch_add(&fake_device_counted.wrong, 1);
     if (count < 0)
-        plan->alignment = ((const kiln_gemm_desc *)request->descriptor)->a_alignment;
-    if (count < 0)
-        plan->b_elements = ((const kiln_gemm_desc *)request->descriptor)->n *
-                           ((const kiln_gemm_desc *)request->descriptor)->k;
+        plan->desc = *(const kiln_gemm_desc *)request->descriptor;
     *result = plan;
     return KILN_OK;
 }
@@ -153,44 +192,59 @@ static kiln_status plan_axpy(void *instance, const kiln_plan_request *request, v
     return make_plan(instance, request, ((const acme_axpy_desc *)request->descriptor)->count, plan);
 }
 
-/* ---- Packed operands: a header, and the rows behind one another, each element negated, so that
- * what was not unpacked is seen ---- */
+/* ---- Packed operands: a header, and the elements, scales and zero points behind one another as
+ * f32, each negated, so that what was not unpacked is seen ---- */
 
 typedef struct fake_packing {
     fake_device *device;
-    const kiln_host *host;
-    kiln_tensor strided;
-    void *from, *to;
-    int64_t from_offset, to_offset;
+    fake_parts strided;
+    void *packed;
+    int64_t packed_offset;
     bool unpack;
 } fake_packing;
 
-static int64_t blob_bytes(const kiln_tensor *strided)
+static void pack_elements(const fake_packing *packing, char *blob)
 {
-    return (int64_t)sizeof(kiln_pack_header) + 4 * kiln_tensor_elements(strided);
+    int64_t dense = (int64_t)sizeof(kiln_pack_header) / 4;
+    for (int i = 0; i < 3; i++) {
+        const kiln_tensor *part = &packing->strided.tensors[i];
+        if (!part->data)
+            continue;
+        for (int64_t r = 0; r < part->shape[0]; r++)
+            for (int64_t c = 0; c < part->shape[1]; c++, dense++) {
+                int64_t index = r * part->strides[0] + c * part->strides[1];
+                if (packing->unpack)
+                    kiln_store_f64(part->type, part->data, index,
+                                   -kiln_load_f64(KILN_F32, blob, dense), 0);
+                else
+                    kiln_store_f64(KILN_F32, blob, dense,
+                                   -kiln_load_f64(part->type, part->data, index), 0);
+            }
+    }
+}
+
+static int64_t blob_bytes(const fake_parts *strided)
+{
+    int64_t bytes = (int64_t)sizeof(kiln_pack_header);
+    for (int i = 0; i < 3; i++)
+        if (strided->memories[i])
+            bytes += 4 * kiln_tensor_elements(&strided->tensors[i]);
+    return bytes;
 }
 
 static kiln_status pack_queued(void *argument, kiln_status status)
 {
     fake_packing *packing = argument;
-    const kiln_tensor *strided = &packing->strided;
-    int64_t rows = strided->shape[0], columns = strided->shape[1], stride = strided->strides[0];
-    int64_t whole = blob_bytes(strided), extent = ((rows - 1) * stride + columns) * 4;
-    char *from = fake_device_reach(packing->device, packing->from, packing->from_offset,
-                                   packing->unpack ? whole : extent);
-    char *to = fake_device_reach(packing->device, packing->to, packing->to_offset,
-                                 packing->unpack ? extent : whole);
-    if (status == KILN_OK && (!from || !to))
+    char *blob = fake_device_reach(packing->device, packing->packed, packing->packed_offset,
+                                   blob_bytes(&packing->strided));
+    bool reached = reach_parts(packing->device, &packing->strided);
+    if (status == KILN_OK && (!blob || !reached))
         status = fake_device_fail(packing->device, KILN_FAULT, "packing beyond a memory");
-    if (status == KILN_OK && packing->unpack && memcmp(from, "KILNPACK", 8) != 0)
+    if (status == KILN_OK && packing->unpack && memcmp(blob, "KILNPACK", 8) != 0)
         status = fake_device_fail(packing->device, KILN_FAULT, "this is no packed operand");
-    if (status == KILN_OK && !packing->unpack)
-        memcpy(to, "KILNPACK", 8);
-    for (int64_t i = 0; status == KILN_OK && i < rows * columns; i++) {
-        int64_t dense = (int64_t)sizeof(kiln_pack_header) / 4 + i,
-                apart = i / columns * stride + i % columns;
-        int64_t read = packing->unpack ? dense : apart, write = packing->unpack ? apart : dense;
-        kiln_store_f64(KILN_F32, to, write, -kiln_load_f64(KILN_F32, from, read), 0);
+    if (status == KILN_OK) {
+        memcpy(blob, "KILNPACK", 8);
+        pack_elements(packing, blob);
     }
     free(packing);
     return status;
@@ -201,18 +255,18 @@ static kiln_status queue_packing(void *native, const kiln_run_context *context,
 {
     fake_plan *plan = native;
     const kiln_host *host = plan->instance->host;
-    const kiln_tensor *from = unpack ? packed : strided, *to = unpack ? strided : packed;
     fake_packing *packing = calloc(1, sizeof *packing);
     if (!packing)
         return host->set_error(KILN_NO_MEMORY, "no memory to pack");
     *packing = (fake_packing){.device = plan->device,
-                              .host = host,
-                              .strided = *strided,
-                              .unpack = unpack,
-                              .from = host->buffer_native(from->buffer),
-                              .to = host->buffer_native(to->buffer),
-                              .from_offset = from->byte_offset,
-                              .to_offset = to->byte_offset};
+                              .packed = host->buffer_native(packed->buffer),
+                              .packed_offset = packed->byte_offset,
+                              .unpack = unpack};
+    take_parts(plan, strided, &packing->strided);
+    kiln_quantization said = kiln_tensor_quantization(strided);
+    if (memcmp(&said, &plan->desc.b_quantization, sizeof said) != 0 || packed->scale ||
+        packed->zero_point)
+        atomic_fetch_add(&fake_device_counted.wrong, 1);
     return fake_device_enqueue(plan->device, host->stream_native(context->stream), pack_queued,
                                packing);
 }
@@ -231,13 +285,13 @@ static kiln_status unpack(void *plan, const kiln_run_context *context, uint32_t 
     return queue_packing(plan, context, destination, packed, true);
 }
 
-/* Only B. */
+/* Only B: at most one scale and one zero point for every element. */
 static kiln_status pack_size(void *native, uint32_t operand, int64_t *bytes)
 {
     fake_plan *plan = native;
     if (operand != KILN_GEMM_B)
         return plan->instance->host->set_error(KILN_UNSUPPORTED, "fake packs B only");
-    *bytes = (int64_t)sizeof(kiln_pack_header) + 4 * plan->b_elements;
+    *bytes = (int64_t)sizeof(kiln_pack_header) + 12 * plan->desc.n * plan->desc.k;
     return KILN_OK;
 }
 

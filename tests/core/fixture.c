@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/core/fixture.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
 #include <pthread.h>
@@ -171,14 +172,43 @@ void fixture_needs_fork(void)
         skip();
 }
 
+/* How many threads of this process are neither asleep nor the one that asks. */
+static int64_t threads_awake(void)
+{
+    int64_t awake = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (const struct dirent *task; tasks && (task = readdir(tasks));) {
+        char path[64], text[256];
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", task->d_name);
+        bool other = task->d_name[0] != '.' && atoi(task->d_name) != gettid();
+        FILE *file = other ? fopen(path, "r") : NULL;
+        if (!file)
+            continue;
+        const char *name_end = fgets(text, sizeof text, file) ? strrchr(text, ')') : NULL;
+        awake += name_end && name_end[1] && name_end[2] != 'S';
+        fclose(file);
+    }
+    if (tasks)
+        closedir(tasks);
+    return awake;
+}
+
+/* AddressSanitizer does not survive a fork while a thread is just beginning. A thread that has
+ * begun sleeps soon, unless it waits for this one and spins. */
+static void let_threads_begin(void)
+{
+    for (int looks = 0; looks < 2000 && threads_awake() > 0; looks++)
+        fixture_sleep_us(1000);
+}
+
 int fixture_in_child(int (*function)(void *argument), void *argument)
 {
     fflush(NULL);
-    if (FIXTURE_ASAN) /* it does not survive a fork while a thread is just beginning */
-        fixture_sleep_us(20000);
+    if (FIXTURE_ASAN)
+        let_threads_begin();
     pid_t child = fork();
     if (child == 0) {
-        alarm(60); /* a child that hangs must not hang the test */
+        alarm(240); /* a child that hangs must not hang the test */
         _exit(function(argument));
     }
     int status = 0;

@@ -37,7 +37,9 @@ typedef struct product {
     kiln_gemm_args args;
     kiln_tensor tensors[KILN_GEMM_SLOTS];
     kiln_device *home;
+    kiln_tensor scales[4]; /* of A and B, and their zero points */
     _Alignas(64) float memory[4][256];
+    _Alignas(64) float side[KILN_GEMM_SLOTS + 4][64]; /* of slots, and then of scales */
 } product;
 
 static inline void make_product(product *p)
@@ -87,10 +89,10 @@ static inline kiln_status check_both(product *p)
 #define ACCEPTED(p)               assert_ok(check_both(p))
 #define REFUSED(p, status, words) assert_fails(check_both(p), status, words)
 
-/* Changes one thing of a product, and says how it must be refused. */
-#define CASE(change, status, words)                                             \
+/* Makes a product, changes one thing of it, and says how it must be refused. */
+#define CASE_OF(make, change, status, words)                                    \
     do {                                                                        \
-        make_product(&p);                                                       \
+        make(&p);                                                               \
         kiln_tensor *a = &p.tensors[KILN_GEMM_A], *b = &p.tensors[KILN_GEMM_B], \
                     *c = &p.tensors[KILN_GEMM_C], *d = &p.tensors[KILN_GEMM_D]; \
         kiln_gemm_desc *desc = &p.desc;                                         \
@@ -102,6 +104,17 @@ static inline kiln_status check_both(product *p)
         else                                                                    \
             REFUSED(&p, status, words);                                         \
     } while (0)
+#define CASE(change, status, words) CASE_OF(make_product, change, status, words)
+
+/* A tensor in memory of its own for a slot behind D, which the run is then given. */
+static inline kiln_tensor *give_slot(product *p, uint32_t slot, uint32_t type, uint32_t rank,
+                                     const int64_t *shape)
+{
+    p->tensors[slot] = kiln_tensor_host(type, p->side[slot], rank, shape);
+    if (p->args.head.tensor_count <= slot)
+        p->args.head.tensor_count = slot + 1;
+    return &p->tensors[slot];
+}
 
 static inline void set_batch(kiln_tensor *tensor, int64_t batch, int64_t stride)
 {

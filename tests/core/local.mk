@@ -8,6 +8,7 @@ tests_core_libfixture_la_SOURCES = \
 	tests/core/fake_device.h \
 	tests/core/fake_device_parts.h \
 	tests/core/fake_device_plugin.c \
+	tests/core/fake_gemm.c \
 	tests/core/fixture.c \
 	tests/core/fixture.h
 CORE_FIXTURE = tests/core/libfixture.la
@@ -34,6 +35,8 @@ check_PROGRAMS += tests/core/test_public
 tests_core_test_public_LDADD = $(CORE_FIXTURE) $(BARE_TEST_LIBS)
 check_PROGRAMS += tests/core/test_record
 tests_core_test_record_LDADD = $(CORE_FIXTURE) $(BARE_TEST_LIBS)
+check_PROGRAMS += tests/core/test_record_full
+tests_core_test_record_full_LDADD = $(CORE_FIXTURE) $(CORE_TEST_LIBS)
 check_PROGRAMS += tests/core/test_run
 tests_core_test_run_LDADD = $(CORE_FIXTURE) $(BARE_TEST_LIBS)
 check_PROGRAMS += tests/core/test_runtime
@@ -50,9 +53,18 @@ tests_core_test_tuning_LDADD = $(CORE_FIXTURE) $(BARE_TEST_LIBS)
 check_PROGRAMS += tests/core/test_gemm_check
 tests_core_test_gemm_check_SOURCES = tests/core/test_gemm_check.c tests/core/gemm_product.h
 tests_core_test_gemm_check_LDADD = $(CORE_FIXTURE) $(CORE_TEST_LIBS)
+check_PROGRAMS += tests/core/test_gemm_descriptor
+tests_core_test_gemm_descriptor_SOURCES = tests/core/test_gemm_descriptor.c tests/core/gemm_product.h
+tests_core_test_gemm_descriptor_LDADD = $(CORE_FIXTURE) $(CORE_TEST_LIBS)
+check_PROGRAMS += tests/core/test_gemm_groups
+tests_core_test_gemm_groups_SOURCES = tests/core/test_gemm_groups.c tests/core/gemm_product.h
+tests_core_test_gemm_groups_LDADD = $(CORE_FIXTURE) $(CORE_TEST_LIBS)
 check_PROGRAMS += tests/core/test_gemm_overlap
 tests_core_test_gemm_overlap_SOURCES = tests/core/test_gemm_overlap.c tests/core/gemm_product.h
 tests_core_test_gemm_overlap_LDADD = $(CORE_FIXTURE) $(CORE_TEST_LIBS)
+check_PROGRAMS += tests/core/test_gemm_quantized
+tests_core_test_gemm_quantized_SOURCES = tests/core/test_gemm_quantized.c tests/core/gemm_product.h
+tests_core_test_gemm_quantized_LDADD = $(CORE_FIXTURE) $(CORE_TEST_LIBS)
 
 check_PROGRAMS += tests/core/test_profile
 tests_core_test_profile_SOURCES = tests/core/test_profile.c tests/core/profile_world.h

@@ -147,7 +147,7 @@ static void spoil(product *p)
                                     (int64_t)1 << 40};
     kiln_tensor *tensor = &p->tensors[fixture_random(0, 3)];
     int dimension = (int)fixture_random(0, 2);
-    switch (fixture_random(0, 10)) {
+    switch (fixture_random(0, 11)) {
     case 0:
         tensor->shape[dimension] = pick(sizes, COUNT(sizes));
         break;
@@ -177,6 +177,9 @@ static void spoil(product *p)
         break;
     case 9:
         p->args.head.tensor_count = (uint32_t)fixture_random(0, 20);
+        break;
+    case 10:
+        *(fixture_random(0, 1) ? &tensor->scale : &tensor->zero_point) = p->tensors;
         break;
     default:
         p->args.beta = (double)fixture_random(0, 1);

@@ -223,6 +223,8 @@ static void test_what_the_profile_leaves_out(void **state)
                         "not in profile"); /* and is not touched */
     assert_says(find_plugin(runtime, "crashing", 0).reason, "plugins:");
     assert_says(fixture_log(), "names plugin missing, which was not found");
+    assert_string_equal(find_plugin(runtime, "missing", 0).state, "not found");
+    assert_says(find_plugin(runtime, "missing", 0).reason, "no missing.so is in");
     kiln_plugin_info info = {.struct_size = sizeof info};
     assert_fails(kiln_plugin_at(runtime, kiln_plugin_count(runtime), &info), KILN_NOT_FOUND,
                  "there is no plugin");
@@ -364,6 +366,7 @@ static kiln_status odd_info(void *instance, int64_t index, kiln_device_info *inf
     (void)instance, (void)index;
     memset((char *)info + sizeof info->struct_size, 'x', sizeof *info - sizeof info->struct_size);
     info->struct_size = 3;
+    memcpy(info->fingerprint, "\xc3\xa9 \xff\xc3", 5);
     return odd_info_status;
 }
 
@@ -503,7 +506,7 @@ static void test_devices_that_are_wrong(void **state)
     assert_int_equal(odd_closes, 3); /* each was open when it turned out */
 }
 
-/* A device whose information is not even terminated. */
+/* A device whose information is not even terminated, nor UTF-8. */
 static void test_device_information_is_made_safe(void **state)
 {
     (void)state;
@@ -516,6 +519,7 @@ static void test_device_information_is_made_safe(void **state)
     assert_ok(kiln_device_get_info(device, &info));
     assert_int_equal(strlen(info.name), sizeof info.name - 1);
     assert_int_equal(strlen(info.fingerprint), sizeof info.fingerprint - 1);
+    assert_memory_equal(info.fingerprint, "\xc3\xa9 ??xx", 7);
     assert_int_equal(info.memory_count, KILN_MAX_MEMORIES);
     assert_int_equal(strlen(info.memories[7].name), sizeof info.memories[7].name - 1);
     assert_fails(kiln_device_find(runtime, "odd:2", &device), KILN_NOT_FOUND, "host, odd:0, odd:1");

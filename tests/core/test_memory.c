@@ -299,6 +299,9 @@ static void test_refused_copies(void **state)
     REFUSED(bad = in_buffer(good, near, 4), NULL, &good, &bad, KILN_INVALID,
             "the buffer has 64 bytes");
     REFUSED(bad = in_buffer(good, near, INT64_MAX - 1), NULL, &good, &bad, KILN_INVALID, "2^63");
+    REFUSED((bad = in_buffer(good, near, 0), bad.type = KILN_I4, bad.rank = 1,
+             bad.shape[0] = ((int64_t)1 << 61) - 1, bad.strides[0] = 1),
+            NULL, &bad, &bad, KILN_INVALID, "end at byte 1152921504606846976");
     REFUSED((void)0, on_host, &device, &good, KILN_INVALID, "use a stream of fake:0");
     REFUSED((void)0, on_first, &remote, &good, KILN_INVALID, "must belong to one of the two");
     REFUSED((void)0, on_first, &remote, &device, KILN_UNSUPPORTED, "copy without a stream");

@@ -161,11 +161,181 @@ static void test_refused(void **state)
         kiln_buffer_release(buffers[i]);
 }
 
+/* ---- Quantised operands: scales and zero points go into the blob, and come back from it ---- */
+
+/* B is i4 [4, 3] with gaps, f16 scales [4, 2] and i4 zero points [4, 2], all of them in gaps. */
+typedef struct quantized {
+    kiln_tensor tensor, scale, zero_point;
+    uint8_t elements[12], zeros[8];
+    uint16_t scales[20];
+} quantized;
+
+static void make_quantized(quantized *q, bool zeroed)
+{
+    memset(q, zeroed ? 0 : 0x11, sizeof *q);
+    q->tensor = kiln_matrix(KILN_I4, q->elements, 4, 3, 6);
+    q->scale = kiln_matrix(KILN_F16, q->scales, 4, 2, 5);
+    q->zero_point = kiln_matrix(KILN_I4, q->zeros, 4, 2, 4);
+    q->tensor.scale = &q->scale;
+    q->tensor.zero_point = &q->zero_point;
+    q->tensor.scale_block[0] = 1;
+    q->tensor.scale_block[1] = 2;
+    for (int r = 0; r < 4 && !zeroed; r++) {
+        for (int c = 0; c < 3; c++)
+            kiln_store_f64(KILN_I4, q->elements, r * 6 + c, r + c - 3, 0);
+        for (int c = 0; c < 2; c++) {
+            kiln_store_f64(KILN_F16, q->scales, r * 5 + c, r * 2 + c + 0.5, 0);
+            kiln_store_f64(KILN_I4, q->zeros, r * 4 + c, c - r, 0);
+        }
+    }
+}
+
+static void assert_same(const quantized *got, const quantized *wanted)
+{
+    for (int r = 0; r < 4; r++) {
+        for (int c = 0; c < 3; c++)
+            assert_true(kiln_load_f64(KILN_I4, got->elements, r * 6 + c) ==
+                        kiln_load_f64(KILN_I4, wanted->elements, r * 6 + c));
+        for (int c = 0; c < 2; c++) {
+            assert_true(kiln_load_f64(KILN_F16, got->scales, r * 5 + c) ==
+                        kiln_load_f64(KILN_F16, wanted->scales, r * 5 + c));
+            assert_true(kiln_load_f64(KILN_I4, got->zeros, r * 4 + c) ==
+                        kiln_load_f64(KILN_I4, wanted->zeros, r * 4 + c));
+        }
+        for (int gap = 2; gap < 5; gap++)
+            assert_int_equal(got->scales[r * 5 + gap], 0);
+        assert_int_equal(got->elements[r * 3 + 2] | got->zeros[r * 2 + 1], 0);
+    }
+}
+
+static kiln_plan *quantized_plan(void)
+{
+    kiln_gemm_desc wanted = desc;
+    kiln_plan_options options = {
+        .struct_size = sizeof options, .device = device, .backend = "fake"};
+    kiln_plan *made;
+    wanted.b_type = KILN_I4;
+    wanted.b_quantization = (kiln_quantization){KILN_F16, KILN_I4, {1, 2}};
+    assert_ok(kiln_plan_create(runtime, KILN_GEMM, &wanted.head, &options, &made));
+    return made;
+}
+
+/* A copy whose three tensors live on the device. */
+static void place(quantized *there, const quantized *here, kiln_device *where)
+{
+    *there = *here;
+    there->tensor = placed(here->tensor, where);
+    there->scale = placed(here->scale, where);
+    there->zero_point = placed(here->zero_point, where);
+    there->tensor.scale = &there->scale;
+    there->tensor.zero_point = &there->zero_point;
+}
+
+static void release(quantized *there)
+{
+    kiln_buffer_release(there->tensor.buffer);
+    kiln_buffer_release(there->scale.buffer);
+    kiln_buffer_release(there->zero_point.buffer);
+}
+
+static void fetch(quantized *here, const quantized *there)
+{
+    assert_ok(kiln_copy(NULL, runtime, &here->tensor, &there->tensor));
+    assert_ok(kiln_copy(NULL, runtime, &here->scale, &there->scale));
+    assert_ok(kiln_copy(NULL, runtime, &here->zero_point, &there->zero_point));
+}
+
+static void test_scales_to_and_fro(void **state)
+{
+    (void)state;
+    int64_t bytes;
+    kiln_plan *quantizing = quantized_plan();
+    kiln_stream *stream;
+    assert_ok(kiln_plan_pack_size(quantizing, KILN_GEMM_B, &bytes));
+    assert_ok(kiln_stream_create(device, &stream));
+    for (int way = 0; way < 4; way++) {
+        kiln_stream *with = way % 2 ? stream : NULL;
+        quantized source, sink, there, result;
+        make_quantized(&source, false);
+        make_quantized(&sink, true);
+        kiln_tensor packed = blob_on(device, bytes, 0);
+        packed.type = KILN_I4;
+        if (way >= 2) { /* on the device; buffers are released while the work waits */
+            place(&there, &source, device);
+            place(&result, &sink, device);
+            assert_ok(kiln_plan_pack(quantizing, with, KILN_GEMM_B, &there.tensor, &packed));
+            release(&there);
+            assert_ok(kiln_plan_unpack(quantizing, with, KILN_GEMM_B, &packed, &result.tensor));
+            quantized kept = result;
+            kiln_buffer_retain(kept.tensor.buffer);
+            kiln_buffer_retain(kept.scale.buffer);
+            kiln_buffer_retain(kept.zero_point.buffer);
+            release(&result);
+            kiln_buffer_release(packed.buffer);
+            assert_ok(kiln_stream_wait(stream));
+            fetch(&sink, &kept);
+            release(&kept);
+        } else {
+            assert_ok(kiln_plan_pack(quantizing, with, KILN_GEMM_B, &source.tensor, &packed));
+            assert_ok(kiln_plan_unpack(quantizing, with, KILN_GEMM_B, &packed, &sink.tensor));
+            kiln_buffer_release(packed.buffer);
+        }
+        assert_same(&sink, &source);
+    }
+    kiln_stream_destroy(stream);
+    kiln_plan_release(quantizing);
+}
+
+static void test_scales_refused(void **state)
+{
+    (void)state;
+    int64_t bytes;
+    kiln_plan *quantizing = quantized_plan();
+    assert_ok(kiln_plan_pack_size(quantizing, KILN_GEMM_B, &bytes));
+    quantized source, there;
+    make_quantized(&source, false);
+    place(&there, &source, device);
+    kiln_tensor packed = blob_on(device, bytes, 0);
+    packed.type = KILN_I4;
+#define PACK(from, status, words) \
+    assert_fails(kiln_plan_pack(quantizing, NULL, KILN_GEMM_B, from, &packed), status, words)
+    there.tensor.scale = &source.scale;
+    PACK(&there.tensor, KILN_INVALID,
+         "its scales are on host, but the strided tensor is on fake:0");
+    there.tensor.scale = &there.scale;
+    there.tensor.zero_point = &source.zero_point;
+    PACK(&there.tensor, KILN_INVALID, "its zero points are on host");
+    there.tensor.zero_point = &there.zero_point;
+    there.scale.byte_offset = 60;
+    PACK(&there.tensor, KILN_INVALID, "the scales of B");
+    there.scale.byte_offset = 0;
+    source.tensor.scale = NULL;
+    PACK(&source.tensor, KILN_INVALID, "B lacks scales");
+    assert_fails(kiln_plan_unpack(quantizing, NULL, KILN_GEMM_B, &packed, &source.tensor),
+                 KILN_INVALID, "B lacks scales");
+    source.tensor.scale = &source.scale;
+    packed.scale = &there.scale;
+    PACK(&source.tensor, KILN_INVALID, "they are in the blob");
+    packed.scale = NULL;
+    assert_ok(kiln_plan_pack(quantizing, NULL, KILN_GEMM_B, &source.tensor, &packed));
+    float memory[20]; /* and a plan without scales takes none */
+    kiln_tensor plain = make_b(memory);
+    packed.type = KILN_F32;
+    plain.scale = &source.scale;
+    assert_fails(kiln_plan_pack(plan, NULL, KILN_GEMM_B, &plain, &packed), KILN_INVALID,
+                 "B has scales");
+    release(&there);
+    kiln_buffer_release(packed.buffer);
+    kiln_plan_release(quantizing);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_to_and_fro, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_scales_to_and_fro, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_scales_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

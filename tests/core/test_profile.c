@@ -107,7 +107,8 @@ static void listed_values_read_back(void **state)
         "schema: 1\n"
         "name: \"tab\\there, quote ' \\\" \\\\ é\"\n"
         "description: 'null'\n"
-        "match: ['*', '- a', '#', ': ', 'a:', '{}', ' ', '~', 'é']\n"
+        "match: ['*', '- a', '#', ': ', 'a:', '{}', ' ', '~', 'é', \"\\x80 \\N \\L \\P \\uffff\",\n"
+        "  \"\\x7f\\ufeff\"]\n"
         "operators: {kiln.gemm/1: {backends: [a], types: {f16: [], i8: [b]}}}\n"
         "options: {p: {k: '  ', l: yes, m: -1, n: .5, o: '-', p: '...', q: '1:2', r: '+-1'}}\n");
     kiln_setting settings[32];
@@ -126,6 +127,10 @@ static void listed_values_read_back(void **state)
         assert_setting(again, settings[i].path, settings[i].value, "caller");
     assert_string_equal(kiln_profile_text(again, "name"), "tab\there, quote ' \" \\ é");
     assert_string_equal(kiln_profile_list_at(again, "match", 6), " ");
+    /* Characters that YAML refuses, or takes for the end of a line, unless they are escaped. */
+    assert_string_equal(kiln_profile_list_at(again, "match", 9),
+                        "\xc2\x80 \xc2\x85 \xe2\x80\xa8 \xe2\x80\xa9 \xef\xbf\xbf");
+    assert_string_equal(kiln_profile_list_at(again, "match", 10), "\x7f\xef\xbb\xbf");
     kiln_profile_free(again);
     kiln_profile_free(profile);
 }

@@ -59,6 +59,14 @@ static void environment_variables(void **state)
     assert_setting(profile, "plugins", "[\"*\"]", "built-in");
     kiln_profile_free(profile);
 
+    char *text[] = {"KILN_TUNING_FILE=a \n b\\n\"\t\x01\xc2\x85",
+                    "KILN_PLUGIN_PATH=/a\nb:/\xe2\x80\xa8", NULL};
+    profile = load_environment(text);
+    assert_string_equal(kiln_profile_text(profile, "tuning.file"), strchr(text[0], '=') + 1);
+    assert_string_equal(kiln_profile_list_at(profile, "plugin_path", 0), "/a\nb");
+    assert_string_equal(kiln_profile_list_at(profile, "plugin_path", 1), "/\xe2\x80\xa8");
+    kiln_profile_free(profile);
+
     char *colons[] = {"KILN_PLUGIN_PATH=::", NULL};
     profile = load_environment(colons);
     assert_setting(profile, "plugin_path", "[/from/profile]", "KILN_PLUGIN_PATH");

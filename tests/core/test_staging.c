@@ -203,6 +203,154 @@ static void test_promised_alignment_is_kept(void **state)
     assert_ok(kiln_trace_set(runtime, NULL, NULL));
 }
 
+/* Two groups of three rows, of which one and two count, in e4m3 and i8 with scales and zero points;
+ * i8 results, their scales, and the sums over the rows. */
+typedef struct grouped {
+    kiln_gemm_desc desc;
+    kiln_gemm_args args;
+    kiln_tensor tensors[KILN_GEMM_SLOTS], a_scale, b_scale, b_zero;
+    uint8_t a[12];
+    int8_t b[8], b_zeros[2], d[24];
+    float a_scales[12], b_scales[1], sums[2], d_scales[12];
+    int32_t counts[2];
+} grouped;
+
+static void make_grouped(grouped *p)
+{
+    *p = (grouped){.desc = {.head = {.struct_size = sizeof p->desc},
+                            .m = 3,
+                            .n = 2,
+                            .k = 2,
+                            .a_type = KILN_E4M3,
+                            .b_type = KILN_I8,
+                            .d_type = KILN_I8,
+                            .grouping = KILN_GROUPING_MASKED,
+                            .groups = 2,
+                            .a_quantization = {KILN_F32, KILN_TYPE_NONE, {1, 1}},
+                            .b_quantization = {KILN_F32, KILN_I8, {-1, 1}},
+                            .d_quantization = {KILN_F32, KILN_TYPE_NONE, {1, 1}},
+                            .epilogue_count = 2,
+                            .epilogues = {{.kind = KILN_EPILOGUE_BIAS_GRADIENT, .type = KILN_F32},
+                                          {.kind = KILN_EPILOGUE_QUANTIZE}}},
+                   .b = {4, 5, 6, 7, 8, 9, 10, 11},
+                   .b_zeros = {3, 2},
+                   .b_scales = {2},
+                   .sums = {-1, -1},
+                   .counts = {1, 2}};
+    memset(p->d, -1, sizeof p->d);
+    for (int i = 0; i < 12; i++) {
+        p->a[i] = kiln_e4m3_from_f64(1, 0);
+        p->a_scales[i] = (float)(i % 5 + 1);
+        p->d_scales[i] = -1;
+    }
+    p->tensors[KILN_GEMM_A] = kiln_tensor_host(KILN_E4M3, p->a, 3, (const int64_t[]){2, 3, 2});
+    p->tensors[KILN_GEMM_B] = kiln_tensor_host(KILN_I8, p->b, 3, (const int64_t[]){2, 2, 2});
+    p->tensors[KILN_GEMM_D] = kiln_tensor_host(KILN_I8, p->d, 3, (const int64_t[]){2, 3, 2});
+    p->tensors[KILN_GEMM_D].strides[0] = 12; /* with gaps */
+    p->tensors[KILN_GEMM_D].strides[1] = 4;
+    p->a_scale = kiln_tensor_host(KILN_F32, p->a_scales, 3, (const int64_t[]){2, 3, 2});
+    p->b_scale = kiln_matrix(KILN_F32, p->b_scales, 1, 2, 1);
+    p->b_scale.strides[1] = 0; /* the same for both columns */
+    p->b_zero = kiln_matrix(KILN_I8, p->b_zeros, 1, 2, 2);
+    p->tensors[KILN_GEMM_A].scale = &p->a_scale;
+    p->tensors[KILN_GEMM_B].scale = &p->b_scale;
+    p->tensors[KILN_GEMM_B].zero_point = &p->b_zero;
+    p->tensors[KILN_GEMM_A].scale_block[0] = p->tensors[KILN_GEMM_A].scale_block[1] = 1;
+    p->tensors[KILN_GEMM_B].scale_block[1] = 1;
+    p->tensors[KILN_GEMM_OPERAND] = kiln_vector(KILN_F32, p->sums, 2);
+    p->tensors[KILN_GEMM_GROUPS] = kiln_vector(KILN_I32, p->counts, 2);
+    kiln_tensor *scale = &p->tensors[KILN_GEMM_D_SCALE]; /* columns contiguous */
+    *scale = kiln_tensor_host(KILN_F32, p->d_scales, 3, (const int64_t[]){2, 3, 2});
+    scale->strides[1] = 1;
+    scale->strides[2] = 3;
+    p->args = (kiln_gemm_args){{sizeof p->args, KILN_GEMM_SLOTS, p->tensors}, 1, 0};
+}
+
+/* What the rows that count give, and that all others are as they were. */
+static void assert_grouped(const grouped *p)
+{
+    float sums[2] = {0, 0};
+    for (int g = 0; g < 2; g++)
+        for (int i = 0; i < 3; i++)
+            for (int j = 0; j < 4; j++) {
+                float value = 0;
+                bool counts = i < p->counts[g] && j < 2;
+                for (int l = 0; l < 2 && counts; l++)
+                    value += p->a_scales[g * 6 + i * 2 + l] *
+                             (float)(p->b[g * 4 + l * 2 + j] - p->b_zeros[j]) * 2;
+                assert_int_equal(p->d[g * 12 + i * 4 + j], counts ? (int)value / 2 : -1);
+                if (j < 2) {
+                    assert_true(p->d_scales[g * 6 + j * 3 + i] == (counts ? 2 : -1));
+                    sums[j] += value;
+                }
+            }
+    assert_true(p->sums[0] == sums[0] && p->sums[1] == sums[1]);
+}
+
+static void test_staged_groups_and_scales(void **state)
+{
+    (void)state;
+    open_with("staging: {policy: allow}");
+    grouped p;
+    seen own = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    assert_ok(kiln_trace_set(runtime, watch, &own));
+    make_grouped(&p);
+    assert_ok(kiln_call(runtime, KILN_GEMM, &p.desc.head, NULL, &p.args.head));
+    assert_grouped(&p);
+    /* A, B and what scales them, GROUPS, and D and D_SCALE for the rows that are left out; back
+     * come D, the sums, D_SCALE. */
+    assert_int_equal(own.in, 8);
+    assert_int_equal(own.out, 3);
+    assert_ok(kiln_trace_set(runtime, NULL, NULL));
+    /* On a stream everything is copied with the arguments. */
+    kiln_stream *stream;
+    assert_ok(kiln_stream_create(kiln_device_at(runtime, 0), &stream));
+    make_grouped(&p);
+    assert_ok(kiln_call(runtime, KILN_GEMM, &p.desc.head, stream, &p.args.head));
+    memset(p.tensors, -1, sizeof p.tensors);
+    memset(&p.a_scale, -1, sizeof p.a_scale);
+    memset(&p.b_scale, -1, sizeof p.b_scale);
+    memset(&p.b_zero, -1, sizeof p.b_zero);
+    assert_ok(kiln_stream_wait(stream));
+    assert_grouped(&p);
+    kiln_stream_destroy(stream);
+    /* Beyond its capacity a run does what lies within, and says so. */
+    make_grouped(&p);
+    p.counts[0] = 4;
+    assert_fails(kiln_call(runtime, KILN_GEMM, &p.desc.head, NULL, &p.args.head), KILN_CAPACITY,
+                 "too many rows");
+    assert_grouped(&p);
+    /* With alpha 0 nobody reads A and B, nor what scales them. */
+    make_grouped(&p);
+    p.args.alpha = 0;
+    own = (seen){.mutex = PTHREAD_MUTEX_INITIALIZER};
+    assert_ok(kiln_trace_set(runtime, watch, &own));
+    assert_ok(kiln_call(runtime, KILN_GEMM, &p.desc.head, NULL, &p.args.head));
+    assert_int_equal(own.in, 3);
+    assert_true(p.d[0] == 0 && p.d[4] == -1 && p.sums[0] == 0 && p.d_scales[0] == 2);
+    assert_ok(kiln_trace_set(runtime, NULL, NULL));
+}
+
+/* Sums of no rows are 0, though D has no elements. */
+static void test_staged_without_rows(void **state)
+{
+    (void)state;
+    open_with("staging: {policy: allow}");
+    grouped p;
+    make_grouped(&p);
+    p.desc.m = 0;
+    static const int slots[] = {KILN_GEMM_A, KILN_GEMM_D, KILN_GEMM_D_SCALE};
+    for (int i = 0; i < 3; i++) {
+        p.tensors[slots[i]].shape[1] = 0;
+        p.tensors[slots[i]].data = NULL;
+    }
+    p.a_scale.shape[1] = 0;
+    p.a_scale.data = NULL;
+    p.counts[0] = p.counts[1] = 0;
+    assert_ok(kiln_call(runtime, KILN_GEMM, &p.desc.head, NULL, &p.args.head));
+    assert_true(p.sums[0] == 0 && p.sums[1] == 0);
+}
+
 /* y is read and written: it must go there and come back. */
 static void test_vendor_operator_in_place(void **state)
 {
@@ -428,6 +576,8 @@ int main(void)
         TEST(test_staged_results_and_bytes),
         TEST(test_staged_without_k),
         TEST(test_promised_alignment_is_kept),
+        TEST(test_staged_groups_and_scales),
+        TEST(test_staged_without_rows),
         TEST(test_vendor_operator_in_place),
         TEST(test_vendor_operator_without_outputs),
         TEST(test_the_pool_is_bounded),

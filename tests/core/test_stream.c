@@ -120,24 +120,28 @@ static void test_events_within_a_device(void **state)
     open_devices("");
     for (int d = 0; d < 2; d++) {
         kiln_stream *producer = new_stream(devices[d]), *consumer = new_stream(devices[d]);
-        kiln_event *event = new_event(devices[d]);
+        kiln_event *event = new_event(devices[d]), *gate = new_gate(devices[d]);
         assert_ok(kiln_event_query(event)); /* never recorded: reached */
         assert_ok(kiln_event_wait(event));
         assert_ok(kiln_stream_wait_event(consumer, event));
         for (int round = 0; round < 3; round++) {
             call first = {.sleep_us = 3000}, second = {.before = &first, .expected_before = 1};
+            assert_ok(kiln_stream_wait_event(producer, gate));
             assert_ok(kiln_stream_enqueue(producer, note, &first));
             assert_ok(kiln_event_record(event, producer));
             assert_int_equal(kiln_event_query(event), KILN_NOT_READY);
             assert_ok(kiln_stream_wait_event(consumer, event));
             assert_ok(kiln_stream_enqueue(consumer, note, &second));
+            assert_ok(kiln_gate_complete(gate, KILN_OK, NULL));
             assert_ok(kiln_event_wait(event));
             assert_int_equal(first.calls, 1);
             assert_ok(kiln_event_query(event));
             assert_ok(kiln_stream_wait(consumer));
             assert_int_equal(second.out_of_order, 0);
+            assert_ok(kiln_gate_reset(gate));
         }
         kiln_event_destroy(event);
+        kiln_event_destroy(gate);
         kiln_stream_destroy(producer);
         kiln_stream_destroy(consumer);
     }

@@ -156,10 +156,13 @@ static void call_or_change(void *argument, int64_t index)
             kiln_call(all->runtime, ACME_AXPY, &desc.head, NULL, &args.head);
         return;
     }
+    int64_t naps = 0; /* at least 20 s of them */
     for (int64_t i = 0; i < 300; i++) {
         listener own = {.all = all, .index = i % 4};
         kiln_trace_set(all->runtime, hear, &own);
-        fixture_sleep_us(50);
+        do /* at its first turn until it has heard something, however late the others get to run */
+            fixture_sleep_us(50);
+        while (atomic_load(&all->heard[i % 4]) == 0 && ++naps < 400000);
         if (i % 3 == 0)
             kiln_trace_set(all->runtime, hear, &own); /* the same again */
         kiln_trace_set(all->runtime, NULL, NULL);

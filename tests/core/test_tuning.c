@@ -178,6 +178,8 @@ static void test_wrong_records(void **state)
     REFUSED(host, "alpha", two, 2, -1);
     REFUSED(host, NULL, two, 2, 1);
     REFUSED(host, "a name of more than thirty-one bytes", two, 2, 1);
+    REFUSED(host, "", two, 2, 1);
+    REFUSED(host, "alpha\x7f", two, 2, 1);
     REFUSED(kiln_device_at(stranger, 0), "alpha", two, 2, 1);
     /* What could not be read back from the file. */
     REFUSED(host, "alpha", &unterminated, 1, 1);

@@ -437,6 +437,60 @@ static void nearest_names(void **state)
     assert_null(kiln_yaml_nearest(endless, names, 5));
 }
 
+/* Writes a character as UTF-8. */
+static void encode(uint32_t code, char text[5])
+{
+    size_t more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    memset(text, 0, 5);
+    for (size_t i = more; i > 0; i--, code >>= 6)
+        text[i] = (char)(0x80 | (code & 0x3f));
+    text[0] = (char)(more ? (0xf00u >> (more + 1) & 0xf0) | code : code);
+}
+
+/* Every character there is comes back as it was, in whatever stands around it. */
+static void escapes(void **state)
+{
+    (void)state;
+    for (uint32_t code = 1; code <= 0x10ffff; code += code < 0x3000 || code > 0xfe00 ? 1 : 0x101) {
+        char text[16] = "a \"", document[40] = "\"";
+        if (code >= 0xd800 && code <= 0xdfff)
+            continue;
+        encode(code, text + 3);
+        size_t length = strlen(text + 3);
+        strcat(text, " \\b");
+        for (const char *c = text; *c;) {
+            char escaped[8];
+            size_t size = kiln_yaml_escape(c, escaped);
+            assert_int_equal(size, c == text + 3 ? length : 1);
+            strcat(document, escaped);
+            c += size;
+        }
+        strcat(document, "\"");
+        kiln_yaml *tree = parse(document);
+        assert_string_equal(kiln_yaml_root(tree)->text, text);
+        kiln_yaml_free(tree);
+    }
+    static const char *const wrong[] = {"",
+                                        "\x80",
+                                        "\xbf",
+                                        "\xc3",
+                                        "\xc3x",
+                                        "\xc0\x80",
+                                        "\xc1\xbf",
+                                        "\xe0\x9f\xbf",
+                                        "\xe2\x82",
+                                        "\xed\xa0\x80",
+                                        "\xf0\x8f\xbf\xbf",
+                                        "\xf4\x90\x80\x80",
+                                        "\xf8\x88\x80\x80\x80",
+                                        "\xff"};
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        char escaped[8] = "before";
+        assert_int_equal(kiln_yaml_escape(wrong[i], escaped), 0);
+        assert_string_equal(escaped, "");
+    }
+}
+
 static void files(void **state)
 {
     (void)state;
@@ -494,6 +548,7 @@ int main(void)
         cmocka_unit_test(long_values_are_cut_between_characters),
         cmocka_unit_test(unknown_keys),
         cmocka_unit_test(nearest_names),
+        cmocka_unit_test(escapes),
         cmocka_unit_test(files),
     };
     return cmocka_run_group_tests_name("yaml", tests, NULL, NULL);

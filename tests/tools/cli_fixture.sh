@@ -91,6 +91,17 @@ same() {
     cmp -s "$1" "$2" || problem="${problem:-$1 differs from $2}"
 }
 
+# catches PROCESS: the program handles SIGTERM by now, and has not received it or SIGINT yet. Until it has started it does not.
+catches() {
+    caught=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
+    [ $((0x${caught:-0} & 0x4000)) -ne 0 ]
+}
+
+# ended PROCESS: true also when nobody has waited for it yet.
+ended() {
+    [ ! -e "/proc/$1/exe" ]
+}
+
 finish() {
     echo "1..$tests"
     [ "$failures" -eq 0 ] || { echo "# $failures of $tests failed"; exit 1; }

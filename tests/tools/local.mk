@@ -29,10 +29,23 @@ EXTRA_DIST += \
 	tests/tools/data/zip64.npz
 
 # The program kiln, as people call it.
-SCRIPT_TESTS += tests/tools/test_cli.sh tests/tools/test_job.sh tests/tools/test_readme.sh tests/tools/test_run.sh
+SCRIPT_TESTS += tests/tools/test_check_plugin.sh tests/tools/test_cli.sh tests/tools/test_job.sh tests/tools/test_readme.sh tests/tools/test_run.sh \
+	tests/tools/test_vendor_guide.sh
 EXTRA_DIST += tests/tools/cli_fixture.sh
-check_LTLIBRARIES += tests/tools/plugins/clamp.la tests/tools/plugins/crasher.la
+check_LTLIBRARIES += tests/tools/plugins/clamp.la tests/tools/plugins/crasher.la tests/tools/plugins/hostile.la
 tests_tools_plugins_clamp_la_SOURCES = tests/tools/plugins/clamp.c
 tests_tools_plugins_clamp_la_LDFLAGS = $(TEST_PLUGIN_LINK)
 tests_tools_plugins_crasher_la_SOURCES = tests/tools/plugins/crasher.c
 tests_tools_plugins_crasher_la_LDFLAGS = $(TEST_PLUGIN_LINK)
+tests_tools_plugins_hostile_la_SOURCES = tests/tools/plugins/hostile.c
+tests_tools_plugins_hostile_la_LDFLAGS = $(TEST_PLUGIN_LINK)
+
+# The reader of recorded calls, from the program's own sources.
+check_PROGRAMS += tests/tools/test_recorded
+tests_tools_test_recorded_SOURCES = tests/tools/test_recorded.c \
+	tools/kiln/common.c \
+	tools/kiln/gemm_words.c \
+	tools/kiln/recorded.c \
+	tools/kiln/recorded_gemm.c
+tests_tools_test_recorded_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+tests_tools_test_recorded_LDADD = support/libkilnsupport.la $(TEST_LIBS) $(JANSSON_LIBS)

@@ -79,10 +79,11 @@ result "info --reference"
 mkfifo waiting.yaml
 KILN_PROFILE=./waiting.yaml kiln info >stdout 2>stderr &
 waiting=$!
-sleep 1
+exec 3>waiting.yaml # goes on once the program reads
 kill -TERM $waiting
 wait $waiting
 code=$?
+exec 3>&-
 problem=
 [ $code -eq 143 ] || problem="exit code $code instead of 143"
 result "one SIGTERM ends info"
@@ -96,7 +97,7 @@ result "names cannot command the terminal"
 gemm="kiln.gemm/1 m=4 n=8 k=16"
 rejects "explain without an operator" 2 "name an operator" kiln explain
 rejects "explain of an unknown operator" 2 "'kiln.gem/1' is no operator" kiln explain kiln.gem/1 m=1
-rejects "explain of something that is no operator" 2 "'gemm' is no operator" kiln explain gemm m=1
+rejects "explain of something that is no operator" 2 "'gem' is no operator" kiln explain gem m=1
 rejects "explain: a vendor's operator has no words" 2 "described by descriptor=HEX" kiln explain acme.sort/1 m=1
 rejects "explain: descriptor of a wrong length" 2 "descriptor= takes" kiln explain acme.sort/1 descriptor=0900000000000000
 rejects "explain: descriptor that is not hexadecimal" 2 "descriptor= takes" kiln explain acme.sort/1 descriptor=08000000zz000000

@@ -317,6 +317,9 @@ for signal in INT TERM; do
     problem=
     kiln run job.yaml --out-dir out --compare oracle >stdout 2>stderr &
     job=$!
+    until catches $job || ended $job; do
+        sleep 0.1
+    done
     sleep 1
     kill -$signal $job
     wait $job
@@ -336,13 +339,18 @@ else
     mkfifo waiting.yaml
     kiln run waiting.yaml >stdout 2>stderr &
     job=$!
-    sleep 1
+    until catches $job || ended $job; do
+        sleep 0.1
+    done
     kill -INT $job
+    while catches $job; do
+        sleep 0.1
+    done
     sleep 1
     problem=
-    kill -0 $job 2>kill.log || problem="the first signal ended it"
+    ! ended $job || problem="the first signal ended it"
     kill -TERM $job
-    (sleep 20; kill -KILL $job) >/dev/null 2>&1 &
+    (sleep 60; kill -KILL $job) >/dev/null 2>&1 &
     guard=$!
     wait $job
     code=$?

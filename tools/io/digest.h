@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tensor's digest: equal for equal type, shape and elements, bit by bit, whatever the strides and
- * the file. */
+/* Digests. Of a tensor: equal for equal type, shape and elements, bit by bit, whatever the strides
+ * and the file. */
 #ifndef KILN_TOOLS_IO_DIGEST_H
 #define KILN_TOOLS_IO_DIGEST_H
 
@@ -15,5 +15,8 @@ enum { TENSOR_DIGEST_BYTES = 33 };
  * else INVALID. NO_MEMORY. */
 kiln_status tensor_digest(const kiln_tensor *tensor, char digest[TENSOR_DIGEST_BYTES],
                           io_error *error);
+
+/* XXH3-128 of a whole file, as xxhsum prints it. False, with errno, when it cannot be read. */
+bool file_digest(const char *path, char digest[TENSOR_DIGEST_BYTES]);
 
 #endif

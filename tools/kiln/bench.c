@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "bench/cases.h"
+#include "bench/replay.h"
 #include "bench/session.h"
-#include "tools/kiln/bench_options.h"
-#include "tools/kiln/gemm_words.h"
+#include "tools/kiln/bench_replay.h"
 
 /* ---- What happens meanwhile ---- */
 
@@ -96,55 +96,10 @@ static void start_session(bench_session *session, bench_options *self, kiln_runt
     report->rounds = self->rounds;
 }
 
-/* What a case's text says, and how it is told: the shape is the words without type, device and
- * backend. */
-typedef struct bench_case {
-    gemm_words words;
-    bench_gemm gemm;
-    char shape[192];
-    char dtype[48];
-} bench_case;
-
-static bool read_case(const bench_options *self, const char *text, bench_case *one,
-                      gemm_problem *problem)
+/* What a replayed case was planned by; NULL for others. */
+static const kiln_gemm_desc *planned(const bench_case *one)
 {
-    char copy[2560], *rest = copy;
-    memset(one, 0, sizeof *one);
-    snprintf(copy, sizeof copy, "%s", text);
-    for (char *word = strsep(&rest, " "); word; word = strsep(&rest, " ")) {
-        if (!gemm_words_read(&one->words, word, problem))
-            return false;
-        size_t used = strlen(one->shape), length = strcspn(word, "=");
-        bool told_elsewhere = (length == 4 && strncmp(word, "type", 4) == 0) ||
-                              (length == 6 && strncmp(word, "device", 6) == 0) ||
-                              (length == 7 && strncmp(word, "backend", 7) == 0);
-        if (!told_elsewhere)
-            snprintf(one->shape + used, sizeof one->shape - used, "%s%s", used ? " " : "", word);
-    }
-    if (!gemm_words_finish(&one->words, problem))
-        return false;
-    kiln_gemm_desc *desc = &one->words.desc;
-    if (desc->m < 1 || desc->n < 1 || desc->k < 1) {
-        snprintf(problem->text, sizeof problem->text,
-                 "%s: m, n and k must be at least 1 to be measured", one->shape);
-        return false;
-    }
-    if (self->packed)
-        desc->head.flags |= KILN_GEMM_PACKED_B;
-    one->gemm = (bench_gemm){*desc, one->words.alpha, one->words.beta, (uint64_t)self->seed};
-    bench_message message;
-    if (!bench_gemm_countable(&one->gemm, &message)) {
-        snprintf(problem->text, sizeof problem->text, "%.100s: %.200s", one->shape, message.text);
-        return false;
-    }
-    bool plain =
-        desc->d_type == desc->a_type || (desc->a_type == KILN_I8 && desc->d_type == KILN_I32);
-    if (plain && desc->b_type == desc->a_type)
-        snprintf(one->dtype, sizeof one->dtype, "%s", kiln_type_name(desc->a_type));
-    else
-        snprintf(one->dtype, sizeof one->dtype, "%s*%s->%s", kiln_type_name(desc->a_type),
-                 kiln_type_name(desc->b_type), kiln_type_name(desc->d_type));
-    return true;
+    return one->calls > 0 ? &one->planned : NULL;
 }
 
 /* Every backend that serves the case, once each. */
@@ -152,8 +107,8 @@ static bench_end measure_all(bench_session *session, const bench_case *one, cons
 {
     bench_place places[BENCH_MAXIMUM_NAMES];
     bench_message message;
-    int64_t count =
-        bench_places(session->runtime, &one->gemm, places, BENCH_MAXIMUM_NAMES, &message);
+    int64_t count = bench_places(session->runtime, planned(one) ? planned(one) : &one->gemm.desc,
+                                 places, BENCH_MAXIMUM_NAMES, &message);
     if (count == 0)
         bench_say(&message, "no backend serves this");
     if (count <= 0) {
@@ -165,28 +120,55 @@ static bench_end measure_all(bench_session *session, const bench_case *one, cons
         bool done = device[0] && strcmp(places[i].device, device) != 0;
         for (int64_t j = 0; j < i; j++)
             done |= strcmp(places[i].backend, places[j].backend) == 0;
-        bench_target target = {session->runtime, places[i].backend, places[i].device};
+        bench_target target = {session->runtime, places[i].backend, places[i].device, planned(one)};
         if (!done)
             end = bench_session_gemm(session, &one->gemm, &target, one->shape, one->dtype);
     }
     return end;
 }
 
+/* Whether somebody serves a case on a device that this machine has. */
+static bool is_served(const bench_session *session, const bench_case *one, const char *device)
+{
+    bench_place places[BENCH_MAXIMUM_NAMES];
+    bench_message message;
+    int64_t count =
+        bench_places(session->runtime, &one->planned, places, BENCH_MAXIMUM_NAMES, &message);
+    for (int64_t i = 0; i < count && i < BENCH_MAXIMUM_NAMES; i++)
+        if (strcmp(places[i].device, device) == 0)
+            return true;
+    return false;
+}
+
+/* Where the tensors live: as the caller says, or the case; a replayed one where its call was, if
+ * somebody serves it there and the caller names no backend, which may be of another device. "" =
+ * where somebody serves it. */
+static const char *device_of(const bench_session *session, const bench_options *self,
+                             const bench_case *one)
+{
+    if (self->device)
+        return self->device;
+    bool there = one->calls > 0 && self->backend_count == 0 && is_served(session, one, one->home);
+    return there ? one->home : one->device;
+}
+
 static bench_end measure_case(bench_session *session, const bench_options *self,
                               const bench_case *one)
 {
-    const char *device = self->device ? self->device : one->words.device;
-    const char *word_backend[] = {one->words.backend};
+    const char *device = device_of(session, self, one), *word_backend[] = {one->backend};
     const char *const *backends = self->backend_count ? self->backends : word_backend;
+    int64_t first = session->report->result_count;
     bench_end end = BENCH_END_MEASURED;
     for (int i = 0;
          i < (self->backend_count ? self->backend_count : 1) && end != BENCH_END_INTERRUPTED; i++) {
-        bench_target target = {session->runtime, backends[i], device};
+        bench_target target = {session->runtime, backends[i], device, planned(one)};
         if (strcmp(backends[i], "all") == 0)
             end = measure_all(session, one, device);
         else
             end = bench_session_gemm(session, &one->gemm, &target, one->shape, one->dtype);
     }
+    for (int64_t i = first; i < session->report->result_count; i++)
+        session->report->results[i].calls = one->calls;
     return end;
 }
 
@@ -204,15 +186,32 @@ static bench_end measure_cases(bench_session *session, const bench_options *self
 
 /* ---- Telling ---- */
 
-static int print_report(const bench_options *self, bench_report *report)
+/* What is to be measured: the overhead when there is no list of cases. */
+typedef struct bench_task {
+    const bench_case *list;
+    int64_t count;
+    const bench_replay *replay; /* NULL: the cases are words */
+} bench_task;
+
+static int print_json(const bench_options *self, const bench_task *task, const bench_report *report)
+{
+    json_t *object = bench_report_json(report);
+    if (object && task->replay)
+        bench_replay_add_json(task->replay, object);
+    return tool_print_json(&self->common, object);
+}
+
+static int print_report(const bench_options *self, const bench_task *task, bench_report *report)
 {
     int code = TOOL_OK;
     if (self->common.json)
-        code = tool_print_json(&self->common, bench_report_json(report));
+        code = print_json(self, task, report);
     else if (self->csv)
         bench_report_csv(stdout, report);
     else
         bench_table_end(stdout, report);
+    if (task->replay && !self->common.json && !self->csv)
+        bench_replay_table(stdout, report);
     for (int64_t i = 0; i < report->failure_count; i++)
         code = tool_fail(&self->common, "%s%s%s: %s", report->failures[i].shape,
                          report->failures[i].backend[0] ? " on " : "", report->failures[i].backend,
@@ -227,15 +226,26 @@ static int print_report(const bench_options *self, bench_report *report)
     return tool_interrupted() ? 128 + tool_interrupted() : code;
 }
 
-/* Runs `list`, or the overhead when it is NULL. */
-static int run_session(bench_options *self, kiln_runtime *runtime, const bench_case *list,
-                       int64_t count)
+static bench_end measure(bench_session *session, const bench_options *self, const bench_task *task)
+{
+    bench_target target = {.runtime = session->runtime,
+                           .backend = self->backend_count ? self->backends[0] : NULL,
+                           .device = "host"};
+    if (current.table)
+        bench_table_head(stdout);
+    return task->list ? measure_cases(session, self, task->list, task->count)
+                      : bench_session_overhead(session, &target);
+}
+
+static int run_session(bench_options *self, kiln_runtime *runtime, const bench_task *task)
 {
     bench_report report;
     bench_session session;
     bench_message message;
     memset(&report, 0, sizeof report);
     start_session(&session, self, runtime, &report);
+    if (task->replay)
+        bench_replay_begin(task->replay, &report);
     current.common = &self->common;
     current.table = !self->common.json && !self->csv;
     current.what = "overhead";
@@ -244,30 +254,25 @@ static int run_session(bench_options *self, kiln_runtime *runtime, const bench_c
     bool started = bench_session_start(&session, &message);
     if (!started)
         tool_fail(&self->common, "%s", message.text);
-    else if (!list || add_named_peers(&session, self)) {
-        if (current.table)
-            bench_table_head(stdout);
-        bench_target target = {runtime, self->backend_count ? self->backends[0] : NULL, "host"};
-        end = list ? measure_cases(&session, self, list, count)
-                   : bench_session_overhead(&session, &target);
-    } else {
+    else if (!task->list || add_named_peers(&session, self))
+        end = measure(&session, self, task);
+    else
         started = false;
-    }
     tool_progress_end();
     bench_session_end(&session);
     report.interrupted = end == BENCH_END_INTERRUPTED;
-    int code = started ? print_report(self, &report) : TOOL_FAILED;
+    int code = started ? print_report(self, task, &report) : TOOL_FAILED;
     bench_report_free(&report);
     return code;
 }
 
-static int open_and_run(bench_options *self, const bench_case *list, int64_t count)
+static int open_and_run(bench_options *self, const bench_task *task)
 {
     kiln_runtime *runtime;
-    bench_options_set_threads(self, list ? NULL : "2");
+    bench_options_set_threads(self, task->list ? NULL : "2");
     if (!tool_runtime_open(&self->common, &runtime))
         return TOOL_FAILED;
-    int code = run_session(self, runtime, list, count);
+    int code = run_session(self, runtime, task);
     kiln_runtime_close(runtime);
     return code;
 }
@@ -287,13 +292,27 @@ static int bench_gemm_command(bench_options *self, const char *const *words, int
     int code = TOOL_OK;
     for (int64_t i = 0; i < cases.count && code == TOOL_OK; i++) {
         gemm_problem problem;
-        if (!read_case(self, cases.texts[i], &list[i], &problem))
+        if (!bench_case_read(self, cases.texts[i], &list[i], &problem))
             code = tool_usage(&self->common, "%s", problem.text);
     }
     if (code == TOOL_OK)
-        code = open_and_run(self, list, cases.count);
+        code = open_and_run(self, &(bench_task){.list = list, .count = cases.count});
     free(list);
     bench_cases_free(&cases);
+    return code;
+}
+
+static int replay_command(bench_options *self)
+{
+    bench_replay replay;
+    int code = TOOL_FAILED;
+    if (!bench_replay_read(self, &replay))
+        ;
+    else if (replay.shapes == 0)
+        tool_fail(&self->common, "%s holds no call of %s that ran", self->replay, KILN_GEMM);
+    else
+        code = open_and_run(self, &(bench_task){replay.cases, replay.count, &replay});
+    bench_replay_free(&replay);
     return code;
 }
 
@@ -311,17 +330,22 @@ static int command(bench_options *self, int argc, char **argv)
                                 self->threads ? atoll(self->threads) : 1);
     const char *const *words = (const char *const *)argv + optind;
     int64_t count = argc - optind;
-    if (count > 0 && strcmp(words[0], "gemm") == 0)
+    bool gemm = count > 0 && strcmp(words[0], "gemm") == 0;
+    if (self->replay && count > gemm)
+        return tool_usage(&self->common, "a --replay takes no words, not '%s'", words[gemm]);
+    if (self->replay)
+        return replay_command(self);
+    if (gemm)
         return bench_gemm_command(self, words + 1, count - 1);
     if (count > 0 && strcmp(words[0], "overhead") == 0) {
         if (count > 1)
             return tool_usage(&self->common, "overhead takes no word '%s'", words[1]);
-        return open_and_run(self, NULL, 0);
+        return open_and_run(self, &(bench_task){NULL, 0, NULL});
     }
     if (count > 0)
         return tool_usage(&self->common, "'%s' is not measured; there are: gemm, overhead",
                           words[0]);
-    return tool_usage(&self->common, "say what is to be measured: gemm or overhead");
+    return tool_usage(&self->common, "say what is to be measured: gemm or overhead, or a --replay");
 }
 
 int kiln_bench_main(int argc, char **argv)

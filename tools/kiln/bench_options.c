@@ -10,6 +10,8 @@ enum {
     OPTION_BACKEND = TOOL_OPTION_OWN,
     OPTION_DEVICE,
     OPTION_LIST,
+    OPTION_REPLAY,
+    OPTION_TOP,
     OPTION_PACKED,
     OPTION_THREADS,
     OPTION_SLICE,
@@ -31,6 +33,8 @@ static const struct option options[] = {
     {"backend", required_argument, NULL, OPTION_BACKEND},
     {"device", required_argument, NULL, OPTION_DEVICE},
     {"list", required_argument, NULL, OPTION_LIST},
+    {"replay", required_argument, NULL, OPTION_REPLAY},
+    {"top", required_argument, NULL, OPTION_TOP},
     {"packed", no_argument, NULL, OPTION_PACKED},
     {"threads", required_argument, NULL, OPTION_THREADS},
     {"slice", required_argument, NULL, OPTION_SLICE},
@@ -51,11 +55,17 @@ static const struct option options[] = {
 const char bench_help[] =
     "usage: kiln bench gemm [OPTION…] m=M n=N k=K type=TYPE [WORD…]\n"
     "       kiln bench gemm [OPTION…] --list small|model [WORD…]\n"
+    "       kiln bench --replay FILE [OPTION…]\n"
     "       kiln bench overhead [OPTION…]\n"
     "\n"
     "gemm measures GEMMs in short slices that alternate with the machine's ceilings and with\n"
     "other libraries. A run whose checks do not hold is void. overhead measures what Kiln adds\n"
     "to a backend's own function. Exit code 1 when a run is void or beyond a limit.\n"
+    "\n"
+    "--replay measures the GEMMs of an application by its own record of calls, which it\n"
+    "writes where KILN_RECORD names a file: each with its sizes, types, transposes and\n"
+    "epilogues, weighed by how often it was called. At the end stand each shape's share of\n"
+    "the time, and the total of calls times median, per backend and per peer.\n"
     "\n"
     "Words: a word that comes again begins the next case; m, n, k, batch and type take lists.\n";
 
@@ -63,6 +73,8 @@ const char bench_own_help[] =
     "  --backend NAME       measure this backend; may be repeated; \"all\" = all that can\n"
     "  --device NAME        where the tensors live: host, npu:0, …\n"
     "  --list small|model   cases of a list; words change its entries\n"
+    "  --replay FILE        the GEMMs of a record of calls\n"
+    "  --top N              of a replay, the N shapes with the most operations\n"
     "  --packed             pack B beforehand; peers may prepare theirs too\n"
     "  --threads N          threads of Kiln, ceilings and peers (overhead: 2)\n"
     "  --slice MS           length of a slice (20)\n"
@@ -112,6 +124,7 @@ static bool take_text(bench_options *self, int option)
 {
     const char **place = option == OPTION_DEVICE      ? &self->device
                          : option == OPTION_LIST      ? &self->list
+                         : option == OPTION_REPLAY    ? &self->replay
                          : option == OPTION_PEER_CORE ? &self->peer_core
                          : option == OPTION_PEER_PATH ? &self->peer_path
                                                       : &self->peer_server;
@@ -140,8 +153,11 @@ static bool take_option(bench_options *self, int option)
         return read_number(self, "attempts", 1, 1000, &self->attempts);
     case OPTION_SEED:
         return read_number(self, "seed", 0, INT64_MAX, &self->seed);
+    case OPTION_TOP:
+        return read_number(self, "top", 1, 1000000, &self->top);
     case OPTION_DEVICE:
     case OPTION_LIST:
+    case OPTION_REPLAY:
     case OPTION_PEER_CORE:
     case OPTION_PEER_PATH:
     case OPTION_PEER_SERVER:
@@ -151,16 +167,24 @@ static bool take_option(bench_options *self, int option)
     }
 }
 
+static bool refuse(const bench_options *self, const char *sentence)
+{
+    tool_usage(&self->common, "%s", sentence);
+    return false;
+}
+
 bool bench_options_read(bench_options *self, int argc, char **argv)
 {
     int option;
     while ((option = tool_next_option(&self->common, argc, argv, options)) != -1)
         if (option == '?' || !take_option(self, option))
             return false;
-    if (self->csv && self->common.json) {
-        tool_usage(&self->common, "--csv and --json exclude each other");
-        return false;
-    }
+    if (self->csv && self->common.json)
+        return refuse(self, "--csv and --json exclude each other");
+    if (self->replay && self->list)
+        return refuse(self, "--replay and --list exclude each other");
+    if (self->top && !self->replay)
+        return refuse(self, "--top is for a --replay");
     return true;
 }
 

@@ -14,9 +14,9 @@ typedef struct bench_options {
     int backend_count;
     const char *peers[BENCH_MAXIMUM_NAMES];
     int peer_count;
-    const char *device, *list, *threads, *peer_core, *peer_path, *peer_server;
+    const char *device, *list, *replay, *threads, *peer_core, *peer_path, *peer_server;
     bool packed, allow_void, no_peers, csv, help;
-    int64_t slice_ms, rounds, budget_s, attempts, seed;
+    int64_t slice_ms, rounds, budget_s, attempts, seed, top;
 } bench_options;
 
 /* Help before the words of a case, and for the options that only `kiln bench` has. */

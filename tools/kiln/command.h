@@ -21,6 +21,7 @@ int kiln_info_main(int argc, char **argv);
 int kiln_explain_main(int argc, char **argv);
 int kiln_run_main(int argc, char **argv);
 int kiln_bench_main(int argc, char **argv);
+int kiln_check_plugin_main(int argc, char **argv);
 
 /* ---- Options ---- */
 

@@ -14,8 +14,8 @@ typedef struct judgement {
     const job_step *step;
     kiln_tensor result;
     kiln_tensor reference; /* of the other backend; type NONE when the oracle is the reference */
-    double *exact, *bound; /* NULL when only the tolerance judges */
-    double tolerance;      /* absolute; negative = the bounds judge */
+    conformance_gemm_expected expected; /* empty when only the tolerance judges */
+    double tolerance;                   /* absolute; negative = the bounds judge */
 } judgement;
 
 /* ---- The oracle ---- */
@@ -42,20 +42,21 @@ static bool ask_oracle(job_run *run, const run_step *ran, judgement *judge)
     const job_step *step = judge->step;
     kiln_tensor tensors[KILN_GEMM_SLOTS];
     kiln_gemm_args args = {{sizeof args, KILN_GEMM_SLOTS, tensors}, step->alpha, step->beta};
-    int64_t count = kiln_tensor_elements(&judge->result);
     kiln_plan_info other = {.struct_size = sizeof other};
     const char *reason = "memory is exhausted";
     if (!host_operands(run, step, tensors))
         return false;
     if (ran->other && kiln_plan_get_info(ran->other, &other) != KILN_OK)
         return tool_fail(run->common, "%s", kiln_last_error()), false;
-    judge->exact = malloc(((size_t)count + 1) * sizeof *judge->exact);
-    judge->bound = malloc(((size_t)count + 1) * sizeof *judge->bound);
-    if (judge->exact && judge->bound &&
-        conformance_gemm_oracle(&step->desc, &args, ran->info.flags | other.flags, judge->exact,
-                                judge->bound, &reason) == KILN_OK)
+    if (conformance_gemm_oracle(&step->desc, &args, ran->info.flags | other.flags, &judge->expected,
+                                &reason) != KILN_OK)
+        return tool_fail(run->common, "step '%s': the oracle cannot compute it: %s", step->name,
+                         reason),
+               false;
+    if (judge->expected.scale_columns == 0)
         return true;
-    tool_fail(run->common, "step '%s': the oracle cannot compute it: %s", step->name, reason);
+    tool_fail(run->common, "step '%s': a quantised D cannot be compared without its scales",
+              step->name);
     return false;
 }
 
@@ -135,23 +136,23 @@ static bool must_overflow(const judgement *judge, double exact)
 
 static bool has_bound(const judgement *judge, int64_t at)
 {
-    return isfinite(judge->bound[at]);
+    return isfinite(judge->expected.bound[at]);
 }
 
 static double ratio_to_exact(const judgement *judge, int64_t at, double result)
 {
     if (!has_bound(judge, at))
-        return isfinite(result) && must_overflow(judge, judge->exact[at]) ? HUGE_VAL : 0;
+        return isfinite(result) && must_overflow(judge, judge->expected.exact[at]) ? HUGE_VAL : 0;
     bool saturate = judge->step->desc.head.flags & KILN_GEMM_SATURATE;
-    return conformance_gemm_ratio(judge->result.type, saturate, judge->exact[at], judge->bound[at],
-                                  result);
+    return conformance_gemm_ratio(judge->result.type, saturate, judge->expected.exact[at],
+                                  judge->expected.bound[at], result);
 }
 
 /* Both of two backends must keep the bound: a difference alone does not say which of them is wrong.
  */
 static double ratio_at(const judgement *judge, int64_t at, double result, double reference)
 {
-    if (!judge->bound)
+    if (!judge->expected.bound)
         return -1;
     double ratio = ratio_to_exact(judge, at, result);
     return judge->reference.type ? fmax(ratio, ratio_to_exact(judge, at, reference)) : ratio;
@@ -178,11 +179,11 @@ static void measure(const judgement *judge, run_comparison *found)
 {
     int64_t count = kiln_tensor_elements(&judge->result);
     double worst = -1;
-    found->unbounded = judge->bound ? 0 : -1;
+    found->unbounded = judge->expected.bound ? 0 : -1;
     for (int64_t at = 0; at < count; at++) {
         double result = element(&judge->result, at);
         double reference =
-            judge->reference.type ? element(&judge->reference, at) : judge->exact[at];
+            judge->reference.type ? element(&judge->reference, at) : judge->expected.exact[at];
         double difference = difference_of(result, reference);
         /* The oracle's values are not rounded to D's type: beyond its range an Inf is the same. */
         if (!judge->reference.type && isinf(result) &&
@@ -193,8 +194,8 @@ static void measure(const judgement *judge, run_comparison *found)
         if (reference != 0 && isfinite(reference))
             found->max_relative = fmax(found->max_relative, difference / fabs(reference));
         found->bound_ratio = fmax(found->bound_ratio, ratio);
-        found->unbounded += judge->bound && !has_bound(judge, at);
-        double badness = judge->bound && judge->tolerance < 0 ? ratio : difference;
+        found->unbounded += judge->expected.bound && !has_bound(judge, at);
+        double badness = judge->expected.bound && judge->tolerance < 0 ? ratio : difference;
         if (badness > worst) {
             worst = badness;
             note_worst(judge, at, result, reference, found);
@@ -207,8 +208,8 @@ static double largest_magnitude(const judgement *judge)
     int64_t count = kiln_tensor_elements(&judge->result);
     double largest = 0;
     for (int64_t at = 0; at < count; at++) {
-        double value =
-            fabs(judge->reference.type ? element(&judge->reference, at) : judge->exact[at]);
+        double value = fabs(judge->reference.type ? element(&judge->reference, at)
+                                                  : judge->expected.exact[at]);
         if (isfinite(value))
             largest = fmax(largest, value);
     }
@@ -272,8 +273,7 @@ bool run_compare(job_run *run, int64_t index)
     }
     tool_progress("comparing %s with %s", judge.step->name, with);
     bool good = judge_step(run, ran, &judge);
-    free(judge.exact);
-    free(judge.bound);
+    conformance_gemm_expected_free(&judge.expected);
     if (ran->other)
         free(judge.reference.data);
     return good;

@@ -6,25 +6,36 @@
 #include <string.h>
 
 #include "support/yaml.h"
-#include "tools/kiln/command.h"
-#include "tools/kiln/gemm_words.h"
+#include "tools/kiln/explain.h"
 #include "tools/kiln/table.h"
+
+enum { OPTION_MEASURE = TOOL_OPTION_OWN, OPTION_REPLAY, OPTION_ROUNDS, OPTION_SLICE };
 
 static const struct option options[] = {
     TOOL_COMMON_OPTIONS,
+    {"measure", no_argument, NULL, OPTION_MEASURE},
+    {"replay", required_argument, NULL, OPTION_REPLAY},
+    {"rounds", required_argument, NULL, OPTION_ROUNDS},
+    {"slice", required_argument, NULL, OPTION_SLICE},
     {NULL, 0, NULL, 0},
 };
 
 static const char help[] =
-    "usage: kiln explain [OPTION…] kiln.gemm/1 m=M n=N k=K type=TYPE [WORD…]\n"
+    "usage: kiln explain [OPTION…] kiln.gemm/1 m=M n=N k=K type=TYPE [WORD…] [--measure]\n"
     "       kiln explain [OPTION…] OPERATOR [descriptor=HEX] [device=NAME] [backend=NAME]\n"
+    "       kiln explain [OPTION…] --replay FILE [device=NAME] [backend=NAME]\n"
     "\n"
     "Asks every backend about one operator, prepares nothing, and shows what each says, in the\n"
     "order in which routing asks, and which one a plan would take. Exit code 1 when none.\n"
     "The second form takes any operator and a descriptor's bytes, as recorded calls have them\n"
-    "(record.file); without them, an empty descriptor.\n"
-    "\n"
-    "Words for kiln.gemm/1:\n";
+    "(record.file); without them, an empty descriptor. kiln.gemm/1 may be called gemm.\n"
+    "\n";
+
+static const char own_help[] =
+    "  --replay FILE        the calls of a record\n"
+    "  --measure            where the time of a GEMM goes\n"
+    "  --rounds N           of --measure (25)\n"
+    "  --slice MS           of --measure: how long each contender's turn is (20)\n";
 
 /* What is asked. */
 typedef struct question {
@@ -65,20 +76,23 @@ static json_t *candidate_json(const kiln_candidate *candidate)
                      candidate->staged != 0, "chosen", candidate->chosen != 0);
 }
 
+json_t *explain_candidates_json(const kiln_candidate *candidates, int64_t count)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < count; i++)
+        json_array_append_new(list, candidate_json(&candidates[i]));
+    return list;
+}
+
 static int print_candidates_json(const tool_common *common, const question *asked,
                                  const char *device, const kiln_candidate *candidates,
                                  int64_t count)
 {
-    json_t *list = json_array();
-    const char *chosen = NULL;
-    for (int64_t i = 0; i < count; i++) {
-        json_array_append_new(list, candidate_json(&candidates[i]));
-        if (candidates[i].chosen)
-            chosen = candidates[i].backend;
-    }
-    return tool_print_json(common, json_pack("{s:s, s:s, s:s, s:s?, s:o}", "operator",
-                                             asked->operator_name, "shape", asked->shape, "device",
-                                             device, "chosen", chosen, "candidates", list));
+    const kiln_candidate *chosen = explain_chosen(candidates, count);
+    return tool_print_json(
+        common, json_pack("{s:s, s:s, s:s, s:s?, s:o}", "operator", asked->operator_name, "shape",
+                          asked->shape, "device", device, "chosen", chosen ? chosen->backend : NULL,
+                          "candidates", explain_candidates_json(candidates, count)));
 }
 
 static void print_candidates(const question *asked, const char *device,
@@ -110,33 +124,32 @@ static void print_candidates(const question *asked, const char *device,
 
 static void print_choice(const kiln_candidate *candidates, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++)
-        if (candidates[i].chosen) {
-            printf("\n* chosen: %s on %s%s\n", candidates[i].backend, candidates[i].device,
-                   candidates[i].staged ? "; the core copies the tensors there and back" : "");
-            return;
-        }
-    puts(count ? "\nNo backend serves this."
-               : "No open plugin offers this operator; `kiln info` lists what was found.");
+    const kiln_candidate *chosen = explain_chosen(candidates, count);
+    if (chosen)
+        printf("\n* chosen: %s on %s%s\n", chosen->backend, chosen->device,
+               chosen->staged ? "; the core copies the tensors there and back" : "");
+    else
+        puts(count ? "\nNo backend serves this."
+                   : "No open plugin offers this operator; `kiln info` lists what was found.");
 }
 
 /* ---- Asking ---- */
 
-/* All candidates, in allocated memory; NULL on failure, with the sentence in kiln_last_error(). */
-static kiln_candidate *ask(kiln_runtime *runtime, const question *asked, kiln_device *device,
-                           int64_t *count)
+kiln_candidate *explain_ask(kiln_runtime *runtime, const char *operator_name,
+                            const kiln_op_head *descriptor, kiln_device *device,
+                            const char *backend, int64_t *count)
 {
     kiln_plan_options plan_options = {
         .struct_size = sizeof plan_options,
         .device = device,
-        .backend = asked->backend[0] ? asked->backend : NULL,
+        .backend = backend[0] ? backend : NULL,
     };
     int64_t capacity = 16;
     kiln_candidate *candidates = NULL;
     for (;;) {
         candidates = tool_grow(candidates, (size_t)capacity, sizeof *candidates);
-        kiln_status status = kiln_explain(runtime, asked->operator_name, asked->descriptor,
-                                          &plan_options, candidates, capacity, count);
+        kiln_status status = kiln_explain(runtime, operator_name, descriptor, &plan_options,
+                                          candidates, capacity, count);
         if (status != KILN_OK) {
             free(candidates);
             return NULL;
@@ -147,12 +160,12 @@ static kiln_candidate *ask(kiln_runtime *runtime, const question *asked, kiln_de
     }
 }
 
-static bool any_chosen(const kiln_candidate *candidates, int64_t count)
+const kiln_candidate *explain_chosen(const kiln_candidate *candidates, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         if (candidates[i].chosen)
-            return true;
-    return false;
+            return &candidates[i];
+    return NULL;
 }
 
 static int explain(const tool_common *common, kiln_runtime *runtime, const question *asked)
@@ -161,10 +174,11 @@ static int explain(const tool_common *common, kiln_runtime *runtime, const quest
     if (asked->device[0] && kiln_device_find(runtime, asked->device, &device) != KILN_OK)
         return tool_fail(common, "%s", kiln_last_error());
     int64_t count = 0;
-    kiln_candidate *candidates = ask(runtime, asked, device, &count);
+    kiln_candidate *candidates = explain_ask(runtime, asked->operator_name, asked->descriptor,
+                                             device, asked->backend, &count);
     if (!candidates)
         return tool_fail(common, "%s", kiln_last_error());
-    int code = any_chosen(candidates, count) ? TOOL_OK : TOOL_FAILED;
+    int code = explain_chosen(candidates, count) ? TOOL_OK : TOOL_FAILED;
     if (common->json) {
         int printed =
             print_candidates_json(common, asked, kiln_device_name(device), candidates, count);
@@ -240,8 +254,8 @@ static int read_words(const tool_common *common, int argc, char **argv, question
     static const char *const known[] = {KILN_GEMM};
     if (argc == 0)
         return tool_usage(common, "name an operator, such as %s", KILN_GEMM);
-    bool ours = strcmp(argv[0], KILN_GEMM) == 0;
-    asked->operator_name = argv[0];
+    bool ours = strcmp(argv[0], KILN_GEMM) == 0 || strcmp(argv[0], "gemm") == 0;
+    asked->operator_name = ours ? KILN_GEMM : argv[0];
     asked->device = asked->backend = "";
     if (ours && (argc < 2 || strncmp(argv[1], "descriptor=", 11) != 0))
         return read_gemm(common, argc, argv, asked);
@@ -251,24 +265,89 @@ static int read_words(const tool_common *common, int argc, char **argv, question
     return read_any(common, argc, argv, asked);
 }
 
+/* What the options say. */
+typedef struct explain_options {
+    bool measure, help;
+    const char *replay;
+    explain_measure_options measuring;
+} explain_options;
+
+static bool read_number(const tool_common *common, const char *name, int64_t maximum,
+                        int64_t *value)
+{
+    if (tool_read_integer(optarg, 1, maximum, value))
+        return true;
+    tool_usage(common, "--%s takes a whole number from 1 to %lld, not '%s'", name,
+               (long long)maximum, optarg);
+    return false;
+}
+
+static bool take_option(const tool_common *common, int option, explain_options *read)
+{
+    switch (option) {
+    case OPTION_MEASURE:
+        read->measure = true;
+        return true;
+    case OPTION_REPLAY:
+        read->replay = optarg;
+        return true;
+    case OPTION_ROUNDS:
+        return read_number(common, "rounds", 100000, &read->measuring.rounds);
+    case OPTION_SLICE:
+        return read_number(common, "slice", 10000, &read->measuring.slice_ms);
+    default:
+        read->help = option == TOOL_OPTION_HELP;
+        return read->help;
+    }
+}
+
+/* --replay takes words that say where and whom to ask. */
+static int replay_command(const tool_common *common, const char *path, int argc, char **argv)
+{
+    const char *device = "", *backend = "";
+    for (int i = 0; i < argc; i++) {
+        if (strncmp(argv[i], "device=", 7) == 0)
+            device = argv[i] + 7;
+        else if (strncmp(argv[i], "backend=", 8) == 0)
+            backend = argv[i] + 8;
+        else
+            return tool_usage(common, "--replay takes device=NAME and backend=NAME, not '%s'",
+                              argv[i]);
+    }
+    return explain_replay(common, path, device, backend);
+}
+
 static int command(tool_common *common, int argc, char **argv)
 {
+    explain_options read = {.measuring = {.slice_ms = 20, .rounds = 25}};
     int option;
-    while ((option = tool_next_option(common, argc, argv, options)) != -1) {
-        if (option == '?')
+    while ((option = tool_next_option(common, argc, argv, options)) != -1)
+        if (option == '?' || !take_option(common, option, &read))
             return TOOL_USAGE;
-        printf("%s%s\nOptions:\n%s", help, gemm_words_help, TOOL_COMMON_HELP);
+    if (read.help) {
+        printf("%s%s\n%s\nWords for kiln.gemm/1:\n%s\nOptions:\n%s%s", help, explain_replay_help,
+               explain_measure_help, gemm_words_help, own_help, TOOL_COMMON_HELP);
         return TOOL_OK;
     }
+    if (read.replay && read.measure)
+        return tool_usage(common, "--replay and --measure exclude each other: kiln bench --replay "
+                                  "measures the calls of a record");
+    if (read.replay)
+        return replay_command(common, read.replay, argc - optind, argv + optind);
     question asked;
     memset(&asked, 0, sizeof asked);
     int code = read_words(common, argc - optind, argv + optind, &asked);
     if (code != TOOL_OK)
         return code;
+    if (read.measure && asked.descriptor != &asked.gemm.desc.head)
+        return tool_usage(common, "--measure takes a GEMM in words");
     kiln_runtime *runtime;
+    if (read.measure)
+        tool_catch_interrupts();
     if (!tool_runtime_open(common, &runtime))
         return TOOL_FAILED;
-    code = explain(common, runtime, &asked);
+    code = read.measure ? explain_measure(common, runtime, &asked.gemm, &read.measuring)
+                        : explain(common, runtime, &asked);
     kiln_runtime_close(runtime);
     return code;
 }

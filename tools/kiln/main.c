@@ -20,6 +20,7 @@ static const subcommand subcommands[] = {
     {"explain", kiln_explain_main, "which backend would serve an operator, and why"},
     {"run", kiln_run_main, "run a job, or one GEMM, on tensors from files"},
     {"bench", kiln_bench_main, "measure speed beside ceilings and peers"},
+    {"check-plugin", kiln_check_plugin_main, "check that a plugin keeps its contract"},
 };
 
 enum { SUBCOMMAND_COUNT = sizeof subcommands / sizeof subcommands[0] };
@@ -28,7 +29,7 @@ static void print_help(FILE *out)
 {
     fputs("usage: kiln COMMAND [OPTION…] [WORD…]\n\nCommands:\n", out);
     for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
-        fprintf(out, "  %-9s %s\n", subcommands[i].name, subcommands[i].summary);
+        fprintf(out, "  %-12s %s\n", subcommands[i].name, subcommands[i].summary);
     fputs("\nOptions:\n"
           "  -h, --help     print this text; 'kiln COMMAND --help' prints a command's\n"
           "  --version      print the version\n"
