@@ -149,6 +149,13 @@ says stderr "later.jsonl:1: its descriptor has fields that this version does not
 says stdout "nothing was measured: calls: 1, shapes: 1"
 result "a longer descriptor that says more"
 problem=
+with '"backend":"ref"' '"backend":"other"' another.jsonl
+cat first.jsonl another.jsonl >two.jsonl
+invoke 0 $replay two.jsonl $quick --no-peers --json
+[ "$(numbers calls | tr '\n' ' ')" = "2 2 2 " ] || problem="${problem:-calls are $(numbers calls | tr '\n' ' ')}"
+[ "$(numbers shapes | tr '\n' ' ')" = "1 1 " ] || problem="${problem:-shapes are $(numbers shapes | tr '\n' ' ')}"
+result "who served a call does not make it another shape"
+problem=
 with '"runs":1' '"runs":0' never.jsonl
 cat never.jsonl last.jsonl >mixed.jsonl
 invoke 0 $replay mixed.jsonl $quick --no-peers

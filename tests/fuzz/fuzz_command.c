@@ -43,10 +43,16 @@ static void check_descriptor(const question *asked, int argc, char **argv)
 
 static void read_explain(tool_common *common, int argc, char **argv)
 {
-    int option = tool_next_option(common, argc, argv, options);
+    explain_options read = {.measuring = {.slice_ms = 20, .rounds = 25}};
     question asked;
+    int option;
     memset(&asked, 0, sizeof asked);
-    if (option != -1 || read_words(common, argc - optind, argv + optind, &asked) != TOOL_OK)
+    while ((option = tool_next_option(common, argc, argv, options)) != -1)
+        if (option == '?' || !take_option(common, option, &read))
+            return;
+    must(read.measuring.slice_ms >= 1 && read.measuring.rounds >= 1);
+    must(is_from(read.replay, argc, argv));
+    if (read_words(common, argc - optind, argv + optind, &asked) != TOOL_OK)
         return;
     must(strchr(asked.operator_name, '/') && memchr(asked.shape, '\0', sizeof asked.shape));
     if (asked.descriptor == &asked.gemm.desc.head)
@@ -63,6 +69,7 @@ static void read_bench(tool_common *common, int argc, char **argv)
         must(read.budget_s >= 1 && read.attempts >= 1 && read.attempts <= 1000);
         must(read.backend_count <= BENCH_MAXIMUM_NAMES && read.peer_count <= BENCH_MAXIMUM_NAMES);
         must(is_from(read.device, argc, argv) && is_from(read.list, argc, argv));
+        must(is_from(read.replay, argc, argv) && (!read.replay || read.top >= 0));
         must(!read.threads || (atoll(read.threads) >= 1 && atoll(read.threads) <= 4096));
     }
     *common = read.common;

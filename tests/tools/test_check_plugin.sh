@@ -218,15 +218,16 @@ result "--json"
 
 # ---- Interruption ----
 
+# The first child of a process, when it has one.
+child_of() {
+    grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | sed 's|^/proc/\([0-9]*\)/.*|\1|' | head -n 1
+}
+
 problem=
 kiln check-plugin --only abi.opens --option act=hang "$hostile" >stdout 2>stderr &
 process=$!
-for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    child=$(ps -o pid= --ppid $process 2>/dev/null | tr -d ' ')
-    [ -z "$child" ] || break
-    sleep 0.1
-done
-sleep 0.5
+until catches $process || ended $process; do sleep 0.1; done
+until child=$(child_of $process) && [ -n "$child" ] || ended $process; do sleep 0.1; done
 kill -TERM $process
 wait $process
 code=$?
