@@ -148,6 +148,14 @@ static bool redirect(int output_descriptor, int error_descriptor)
     return done;
 }
 
+/* Whatever the caller has open is out of a plugin's reach: a build's job server, say. */
+static void close_others(int kept)
+{
+    if (kept > STDERR_FILENO + 1)
+        close_range(STDERR_FILENO + 1, (unsigned)kept - 1, 0);
+    close_range((unsigned)kept + 1, ~0u, 0);
+}
+
 static void run_here(const conformance_check *check, const conformance_subject *subject,
                      uint64_t token, int descriptor)
 {
@@ -214,7 +222,7 @@ static bool start(child *self, const conformance_check *check, const conformance
         int descriptor = fcntl(ends[1], F_DUPFD_CLOEXEC, RESULT_DESCRIPTOR);
         if (descriptor < 0 || !redirect(ends[3], ends[5]))
             _exit(1);
-        close_all(ends, 6);
+        close_others(descriptor);
         words = self->words;
         run_here(check, subject, self->token, descriptor);
     }

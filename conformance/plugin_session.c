@@ -3,9 +3,7 @@
 #include "conformance/plugin_session.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -213,11 +211,10 @@ void conformance_guard_release(conformance_guarded *memory)
 /* ---- Threads ---- */
 
 /* They start together so that what can clash does. */
-enum { TEAM_WAITS, TEAM_GOES, TEAM_GIVES_UP };
-
 typedef struct team {
-    _Atomic int state;
-    _Atomic int64_t ready;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    enum { TEAM_WAITS, TEAM_GOES, TEAM_GIVES_UP } state;
     void (*function)(void *argument, int64_t index);
     void *argument;
 } team;
@@ -231,18 +228,25 @@ typedef struct member {
 static void *member_main(void *argument)
 {
     member *self = argument;
-    atomic_fetch_add(&self->team->ready, 1);
-    while (atomic_load(&self->team->state) == TEAM_WAITS)
-        sched_yield();
-    if (atomic_load(&self->team->state) == TEAM_GOES)
-        self->team->function(self->team->argument, self->index);
+    team *all = self->team;
+    pthread_mutex_lock(&all->mutex);
+    while (all->state == TEAM_WAITS)
+        pthread_cond_wait(&all->changed, &all->mutex);
+    bool goes = all->state == TEAM_GOES;
+    pthread_mutex_unlock(&all->mutex);
+    if (goes)
+        all->function(all->argument, self->index);
     return NULL;
 }
 
 bool conformance_threads(int64_t count, void (*function)(void *argument, int64_t index),
                          void *argument)
 {
-    team all = {.state = TEAM_WAITS, .function = function, .argument = argument};
+    team all = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                .changed = PTHREAD_COND_INITIALIZER,
+                .state = TEAM_WAITS,
+                .function = function,
+                .argument = argument};
     member members[CONFORMANCE_MAX_THREADS];
     int64_t made = 0;
     while (made < count && made < CONFORMANCE_MAX_THREADS) {
@@ -251,9 +255,10 @@ bool conformance_threads(int64_t count, void (*function)(void *argument, int64_t
             break;
         made++;
     }
-    while (atomic_load(&all.ready) < made)
-        sched_yield();
-    atomic_store(&all.state, made == count ? TEAM_GOES : TEAM_GIVES_UP);
+    pthread_mutex_lock(&all.mutex);
+    all.state = made == count ? TEAM_GOES : TEAM_GIVES_UP;
+    pthread_cond_broadcast(&all.changed);
+    pthread_mutex_unlock(&all.mutex);
     for (int64_t i = 0; i < made; i++)
         pthread_join(members[i].thread, NULL);
     return made == count;

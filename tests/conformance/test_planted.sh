@@ -30,32 +30,46 @@ work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 jobs=$(nproc 2>/dev/null || echo 1)
 
-# build NAME HOST-OR-DEVICE [FLAG…]: $work/NAME/planted.so.
-build() {
-    name=$1 place=$2
-    shift 2
-    [ "$place" = host ] || set -- "$@" -DPLANTED_DEVICE
-    mkdir -p "$work/$name"
-    # shellcheck disable=SC2086
-    ${CC:-cc} -std=gnu11 -O1 -Wall -Wextra -fPIC -fvisibility=hidden -ffp-contract=off -pthread -shared -I"$source/include" "$@" \
-        -o "$work/$name/planted.so" "$planted"/*.c -lm >"$work/$name/compiler" 2>&1
+# compile FOLDER HOST-OR-DEVICE DEFECT FILE…: objects in the folder.
+compile() {
+    folder=$1 place=$2 defect=$3
+    shift 3
+    flags="-std=gnu11 -O1 -Wall -Wextra -fPIC -fvisibility=hidden -ffp-contract=off -pthread"
+    [ "$place" = host ] || flags="$flags -DPLANTED_DEVICE"
+    [ -z "$defect" ] || flags="$flags -DPLANT_$defect=1"
+    for file in "$@"; do
+        # shellcheck disable=SC2086
+        ${CC:-cc} $flags -I"$source/include" -c -o "$folder/$(basename "$file" .c).o" "$file" || return 1
+    done
 }
 
-# examine NAME HOST-OR-DEVICE CHECK [FLAG…]: $work/NAME/failed has "CHECK<tab>what it said" for each that failed.
+# build NAME HOST-OR-DEVICE DEFECT: $work/NAME/planted.so. Only what has the defect in it is compiled again.
+build() {
+    mkdir -p "$work/$1" || return 1
+    cp "$work/objects-$2"/*.o "$work/$1"
+    if [ -n "$3" ]; then
+        # shellcheck disable=SC2046
+        compile "$work/$1" "$2" "$3" $(grep -l "planted($3)\|PLANT_$3)" "$planted"/*.c) || return 1
+    fi
+    # shellcheck disable=SC2086
+    ${CC:-cc} -shared -pthread -o "$work/$1/planted.so" "$work/$1"/*.o -lm
+}
+
+# examine NAME HOST-OR-DEVICE DEFECT CHECK: $work/NAME/failed has "CHECK<tab>what it said" for each that failed.
 examine() {
-    defect=$1 where=$2 wanted=$3
-    shift 3
-    if ! build "$defect" "$where" "$@"; then
-        echo "the compiler	$(head -n 1 "$work/$defect/compiler")" >"$work/$defect/failed"
+    name=$1 wanted=$4
+    if ! build "$1" "$2" "$3" >"$work/compiler-$name" 2>&1; then
+        mkdir -p "$work/$name"
+        echo "the compiler	$(head -n 1 "$work/compiler-$name")" >"$work/$name/failed"
         return
     fi
     set -- --cases 60 --seed 1
     [ -n "$wanted" ] && set -- "$@" --only "$wanted"
-    kiln check-plugin "$@" "$work/$defect/planted.so" >"$work/$defect/tap" 2>"$work/$defect/errors"
-    echo $? >"$work/$defect/status"
+    kiln check-plugin "$@" "$work/$name/planted.so" >"$work/$name/tap" 2>"$work/$name/errors"
+    echo $? >"$work/$name/status"
     awk '/^not ok / { name = $0; sub(/^not ok [0-9]+ - /, "", name) }
         /^  message: / && name { text = $0; sub(/^  message: "/, "", text); sub(/"$/, "", text)
-            print name "\t" text; name = "" }' "$work/$defect/tap" >"$work/$defect/failed"
+            print name "\t" text; name = "" }' "$work/$name/tap" >"$work/$name/failed"
 }
 
 # The lists, without comments and blanks around the bars.
@@ -69,15 +83,18 @@ sed -e '/^#/d' -e '/^ *$/d' -e 's/ *| */|/g' "$planted/defects.txt" >"$work/defe
     echo "$name|$place|$check|$may|$what"
 done >"$work/list"
 
+for place in host device; do
+    mkdir "$work/objects-$place" && compile "$work/objects-$place" $place "" "$planted"/*.c || exit 99
+done
+
 # As many at a time as there are processors.
 running=0
 while IFS='|' read -r name place check may what; do
-    flag=
-    [ -z "$check" ] || flag=-DPLANT_$name=1
+    defect=$name
+    [ -n "$check" ] || defect=
     part=$check
     [ -z "$long" ] || part=
-    # shellcheck disable=SC2086
-    examine "$name" "$place" "$part" $flag &
+    examine "$name" "$place" "$defect" "$part" &
     running=$((running + 1))
     if [ "$running" -ge "$jobs" ]; then
         wait
@@ -138,6 +155,13 @@ while IFS='|' read -r name place check may what; do
 "
         fi
     done <"$work/$name/failed"
+    # Some things cannot be seen past a sanitizer, and the check says so.
+    if [ "$sanitized" != 0 ] && [ -n "$check" ] && [ -z "$caught" ] &&
+        grep -q "^ok [0-9]* - $check # SKIP not applicable" "$work/$name/tap"; then
+        tests=$((tests + 1))
+        echo "ok $tests - $name: $check # SKIP it does not apply under a sanitizer"
+        continue
+    fi
     [ -z "$check" ] || [ -n "$caught" ] || problem="$problem$check does not find it
 $(tail -n 3 "$work/$name/errors" 2>/dev/null)"
     if [ -z "$check" ]; then

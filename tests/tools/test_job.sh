@@ -339,9 +339,7 @@ else
     mkfifo waiting.yaml
     kiln run waiting.yaml >stdout 2>stderr &
     job=$!
-    until catches $job || ended $job; do
-        sleep 0.1
-    done
+    exec 9>waiting.yaml # waits for the program to read: then it has looked for signals for the last time
     kill -INT $job
     while catches $job; do
         sleep 0.1
@@ -355,6 +353,7 @@ else
     wait $job
     code=$?
     kill $guard 2>/dev/null
+    exec 9>&-
     [ $code -eq 143 ] || problem="${problem:-exit code $code instead of 143}"
     result "a second signal, also another one, ends kiln run at once"
 fi

@@ -35,7 +35,7 @@ typedef struct planted_instance {
     pthread_mutex_t mutex; /* for what must not nest */
 } planted_instance;
 
-enum { PLANTED_INSTANCES = 8 };
+enum { PLANTED_INSTANCES = 8, PLANTED_PIECE = 64 };
 extern planted_instance *planted_instances[PLANTED_INSTANCES]; /* those that are open */
 
 /* ---- planted_plan.c ---- */
@@ -47,6 +47,7 @@ typedef struct planted_plan {
     struct planted_device *device; /* NULL = the host */
     kiln_gemm_desc desc;
     int64_t slot_bytes; /* workspace of one share */
+    int64_t piece;      /* columns that are computed at a time where there is no workspace */
     char *scratch;      /* where a plan has one for all its runs */
 } planted_plan;
 

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <sched.h>
 
-enum { PIECE = 64 }; /* columns that are computed at a time where there is no workspace */
-
 /* ---- The product ---- */
 
 /* Elements from a tensor's first to element (row, column) of a batch entry. */
@@ -52,6 +50,8 @@ static planted_line line_of(const planted_product *self, uint32_t slot, int64_t 
     if (!along_row)
         line.step =
             (element_at(self, slot, entry, 1, 0) - element_at(self, slot, entry, 0, 0)) * size;
+    if (planted(ASSUMES_64) && slot == KILN_GEMM_A && self->desc->a_alignment >= 16)
+        line.first -= (uintptr_t)line.first % 64;
     if (planted(DROPS_OFFSET) && slot == KILN_GEMM_A && type == KILN_F32)
         line.first -= (uintptr_t)line.first % 4;
     return line;
@@ -187,6 +187,9 @@ static void finish(const planted_product *self, int64_t entry, int64_t i, int64_
     double alpha = rounded(self, self->args.alpha), beta = rounded(self, self->args.beta);
     const kiln_tensor *d = &self->tensors[KILN_GEMM_D];
     value = rounded(self, rounded(self, value) * alpha);
+    if (planted(CLEARS_D_FIRST) && self->addresses[KILN_GEMM_C] == self->addresses[KILN_GEMM_D])
+        kiln_store_f64(d->type, self->addresses[KILN_GEMM_D],
+                       element_at(self, KILN_GEMM_D, entry, i, j), 0, 0);
     bool with_c = desc->c_type != KILN_TYPE_NONE && (beta != 0 || planted(READS_C));
     if (with_c && self->addresses[KILN_GEMM_C]) {
         double c = rounded(self, load(self, KILN_GEMM_C, entry, i, j));
@@ -216,8 +219,12 @@ static void compute_row(const planted_product *self, int64_t entry, int64_t i)
             depth = self->args.alpha != 0 || planted(READS_A)
                         ? a->shape[transposed ? a->rank - 2 : a->rank - 1]
                         : 0;
-    double piece[PIECE], *sums = self->sums ? self->sums : piece;
-    int64_t width = self->sums ? self->room : PIECE;
+    double piece[PLANTED_PIECE], *sums = self->sums ? self->sums : piece;
+    int64_t width = self->room;
+    if (planted(FORGETS_EMPTY_SUMS) && a->shape[transposed ? a->rank - 2 : a->rank - 1] == 0)
+        return;
+    if (planted(LOSES_LAST_COLUMN) && columns < self->desc->n)
+        columns -= columns > 2;
     if (planted(READS_BEYOND_A) && depth > 0) {
         volatile char last = self->addresses[KILN_GEMM_A][planted_span(a)];
         (void)last;

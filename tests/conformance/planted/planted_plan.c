@@ -121,6 +121,16 @@ static kiln_status query(void *object, kiln_device *device, const kiln_op_head *
     return KILN_OK;
 }
 
+/* ---- Tuning ---- */
+
+static const char piece[] = "piece";
+
+static bool is_piece(const kiln_parameter *parameter)
+{
+    return strcmp(parameter->name, piece) == 0 && parameter->value >= 16 &&
+           parameter->value <= (planted(REFUSES_ITS_SPACE) ? 32 : PLANTED_PIECE);
+}
+
 /* ---- Plans ---- */
 
 static kiln_status plan_create(void *object, const kiln_plan_request *request, void **result)
@@ -130,6 +140,10 @@ static kiln_status plan_create(void *object, const kiln_plan_request *request, v
     if (kiln_check_request(request, sizeof *request) != KILN_OK)
         return self->host->set_error(KILN_UNSUPPORTED, "planted: the request says too much");
     kiln_status status = query(object, request->device, request->descriptor, &answer);
+    for (uint64_t i = 0; status == KILN_OK && i < request->parameter_count; i++)
+        if (!is_piece(&request->parameters[i]))
+            status = self->host->set_error(KILN_INVALID, "planted: parameter '%.23s' is unknown",
+                                           request->parameters[i].name);
     if (status != KILN_OK)
         return status;
     planted_plan *made = calloc(1, sizeof *made);
@@ -145,6 +159,7 @@ static kiln_status plan_create(void *object, const kiln_plan_request *request, v
     made->instance = self;
     made->device = ON_DEVICE ? self->host->device_native(request->device, self) : NULL;
     made->slot_bytes = slot_bytes(&made->desc);
+    made->piece = request->parameter_count ? request->parameters[0].value : PLANTED_PIECE;
     if (planted(SHARED_SCRATCH)) /* by the shares of one run, but by all runs alike */
         made->scratch =
             calloc((size_t)self->host->thread_count(self->host) + 1, (size_t)made->slot_bytes + 64);
@@ -162,12 +177,29 @@ static void plan_free(void *object)
         free(self);
 }
 
+static kiln_status space(void *object, kiln_device *device, const kiln_op_head *descriptor,
+                         kiln_status (*emit)(void *argument, const kiln_parameter *parameters,
+                                             int64_t count),
+                         void *argument)
+{
+    kiln_answer answer = {.struct_size = sizeof answer};
+    kiln_status status = query(object, device, descriptor, &answer);
+    for (int64_t columns = 16; columns <= PLANTED_PIECE && answer.support && status == KILN_OK;
+         columns *= 2) {
+        kiln_parameter parameter = {.value = columns};
+        memcpy(parameter.name, piece, sizeof piece);
+        status = emit(argument, &parameter, 1);
+    }
+    return status;
+}
+
 const kiln_operator_table planted_gemm_table = {
     .struct_size = sizeof planted_gemm_table,
     .query = query,
     .plan = plan_create,
     .run = planted_run,
     .free = plan_free,
+    .space = space,
     .pack_size = planted_pack_size,
     .pack = planted_pack,
     .unpack = planted_unpack,

@@ -264,6 +264,7 @@ static kiln_status run_on_device(planted_plan *self, const kiln_run_context *con
         return host->set_error(KILN_NO_MEMORY, "planted: no memory for a run");
     made->plan = self;
     made->work = *work;
+    made->work.room = self->piece;
     for (uint32_t i = 0; i < KILN_GEMM_SLOTS; i++)
         if (work->tensors[i].buffer)
             made->memories[i] = host->buffer_native(work->tensors[i].buffer);
