@@ -9,6 +9,7 @@
 #     ./run sh tests/conformance/test_planted.sh --only NAME…     these defects, in the long form
 LC_ALL=C
 export LC_ALL
+[ -z "$KILN_TEST_BRIEF" ] || { echo "1..0 # SKIP KILN_TEST_BRIEF is set"; exit 0; }
 [ -z "$KILN_TEST_STATIC" ] || { echo "1..0 # SKIP there are no shared objects"; exit 0; }
 command -v kiln >/dev/null || { echo "Bail out! there is no kiln in PATH"; exit 99; }
 source=${KILN_TEST_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}
