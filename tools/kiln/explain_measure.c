@@ -230,7 +230,10 @@ int explain_measure(const tool_common *common, kiln_runtime *runtime, const gemm
     bool good = measure(runtime, &gemm, &target, options, &gap, &message);
     tool_progress_end();
     if (!good)
-        tool_fail(common, "%s", message.text);
+        tool_fail(common, "%s",
+                  tool_interrupted() ? "interrupted before anything was measured" : message.text);
+    else
+        gap.interrupted = gap.interrupted || tool_interrupted();
     if (good && common->json) {
         json_t *object = measure_json(&gap);
         json_object_set_new(object, "operator", json_string(KILN_GEMM));
