@@ -60,7 +60,7 @@ typedef struct conformance_check {
     int time_limit_s; /* 0 = 60 */
 } conformance_check;
 
-/* The checks of a level, in order; one array per file conformance/plugin_<level>*.c. */
+/* The checks of a level, in order; one array per folder of conformance/plugin/. */
 extern const conformance_check conformance_abi_checks[], conformance_device_checks[],
     conformance_op_checks[], conformance_stress_checks[];
 extern const size_t conformance_abi_check_count, conformance_device_check_count,

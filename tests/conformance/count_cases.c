@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "conformance/conformance.h"
+#include "conformance/gemm.h"
 
 typedef struct counted {
     int64_t served, declined;

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "conformance/conformance.h"
+#include "conformance/gemm.h"
 #include "conformance/lines.h"
 
 /* What a backend is expected to serve: types by name, epilogue kinds and groupings by index. A cell

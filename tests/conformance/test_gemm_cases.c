@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "conformance/conformance.h"
+#include "conformance/gemm.h"
 #include "tests/conformance/naive.h"
 
 static kiln_runtime *open_naive(const char *order, const char *mistake)

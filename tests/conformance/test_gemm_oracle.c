@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "conformance/conformance.h"
+#include "conformance/gemm.h"
 
 static const double inf = (double)INFINITY, nan_value = (double)NAN;
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conformance/plugin_load.h"
+#include "conformance/plugin/load.h"
 #include "support/yaml.h"
 #include "tools/io/digest.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conformance/conformance.h"
+#include "conformance/gemm.h"
 #include "tools/kiln/run.h"
 
 /* What a comparison works on: batch × M × N elements each, on the host. */

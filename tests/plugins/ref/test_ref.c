@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "conformance/conformance.h"
+#include "conformance/gemm.h"
 #include "plugins/ref/ref.h"
 
 /* ---- A GEMM with a bias and an activation, over contiguous host memory ---- */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors that a plugin may say yes to, for checks of how it asks and answers rather than of
+ * what it computes. */
+#ifndef KILN_CONFORMANCE_PLUGIN_SERVED_H
+#define KILN_CONFORMANCE_PLUGIN_SERVED_H
+
+#include "conformance/plugin/load.h"
+#include "kiln/gemm.h"
+
+enum { CONFORMANCE_SERVED = 64 };
+
+/* One descriptor that is served on one device. */
+typedef struct conformance_served {
+    kiln_device *device;
+    kiln_gemm_desc desc;
+    const char *name; /* "f32", "bf16 to f32": for messages */
+} conformance_served;
+
+/* Small GEMMs of every kind of operand, on the host and the plugin's devices, that query says yes
+ * to; at most CONFORMANCE_SERVED. `asked` (may be NULL) counts the questions. */
+int64_t conformance_find_served(const conformance_instance *instance,
+                                const kiln_operator_table *table,
+                                conformance_served served[CONFORMANCE_SERVED], int64_t *asked);
+
+/* Puts one of those questions; `answer` is zeroed and given its size. */
+kiln_status conformance_query(const conformance_instance *instance,
+                              const kiln_operator_table *table, kiln_device *device,
+                              const kiln_op_head *descriptor, kiln_answer *answer);
+
+#endif
