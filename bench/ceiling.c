@@ -7,7 +7,7 @@
 
 #include "kiln/tensor.h"
 #include "bench/measure.h"
-#include "bench/random.h"
+#include "conformance/random.h"
 
 enum { TRIAL_NS = 1000000, TRIALS = 10 };
 
@@ -46,7 +46,7 @@ static void fill_inputs(bench_ceiling *ceiling, bench_ceiling_kind kind, uint64_
     double range = type == KILN_I8 ? 127 : 1;
     int64_t count = BENCH_CEILING_INPUT * 8 / kiln_type_bits(type);
     for (int64_t i = 0; i < count; i++)
-        kiln_store_f64(type, ceiling->inputs, i, bench_random_unit(&seed) * range, 0);
+        kiln_store_f64(type, ceiling->inputs, i, conformance_random_unit(&seed) * range, 0);
 }
 
 /* Operations per nanosecond of one loop on this thread, in one trial. */

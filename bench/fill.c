@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "bench/random.h"
+#include "conformance/random.h"
 
 enum { CODES = 4096 };
 
@@ -12,7 +12,7 @@ static void fill_bytes(const kiln_tensor *tensor, uint64_t seed)
 {
     uint8_t *bytes = tensor->data;
     for (int64_t i = 0, end = bench_tensor_bytes(tensor); i < end; i++)
-        bytes[i] = (uint8_t)(bench_random(&seed) >> 32);
+        bytes[i] = (uint8_t)(conformance_random(&seed) >> 32);
 }
 
 /* Narrow types take their codes from a table of random ones, since rounding each value singly would
@@ -23,7 +23,7 @@ void bench_fill(const kiln_tensor *tensor, uint64_t seed)
     if (tensor->type == KILN_F32) {
         float *values = tensor->data;
         for (int64_t i = 0; i < count; i++)
-            values[i] = (float)((int32_t)(bench_random(&seed) >> 32)) * 0x1p-31f;
+            values[i] = (float)((int32_t)(conformance_random(&seed) >> 32)) * 0x1p-31f;
         return;
     }
     int bits = kiln_type_bits(tensor->type);
@@ -33,24 +33,25 @@ void bench_fill(const kiln_tensor *tensor, uint64_t seed)
     }
     if (bits != 16 && bits != 8) {
         for (int64_t i = 0; i < count; i++)
-            kiln_store_f64(tensor->type, tensor->data, i, bench_random_unit(&seed), 0);
+            kiln_store_f64(tensor->type, tensor->data, i, conformance_random_unit(&seed), 0);
         return;
     }
     uint16_t codes[CODES];
     double range = tensor->type == KILN_I8 ? 127 : 1;
     memset(codes, 0, sizeof codes);
     for (int i = 0; i < CODES; i++)
-        kiln_store_f64(tensor->type, &codes[i], 0, bench_random_unit(&seed) * range, 0);
+        kiln_store_f64(tensor->type, &codes[i], 0, conformance_random_unit(&seed) * range, 0);
     uint8_t *bytes = tensor->data;
     for (int64_t i = 0; i < count; i++)
-        memcpy(bytes + i * (bits / 8), &codes[bench_random(&seed) % CODES], (size_t)bits / 8);
+        memcpy(bytes + i * (bits / 8), &codes[conformance_random(&seed) % CODES], (size_t)bits / 8);
 }
 
 void bench_fill_scales(const kiln_tensor *tensor, uint64_t seed)
 {
     int64_t count = kiln_tensor_elements(tensor);
     for (int64_t i = 0; i < count; i++)
-        kiln_store_f64(tensor->type, tensor->data, i, 1.25 + 0.75 * bench_random_unit(&seed), 0);
+        kiln_store_f64(tensor->type, tensor->data, i, 1.25 + 0.75 * conformance_random_unit(&seed),
+                       0);
 }
 
 /* How much of an extent each group gets, so that all begin where the descriptor promises. */
@@ -66,16 +67,16 @@ void bench_fill_groups(const kiln_gemm_desc *desc, const kiln_tensor *tensor)
     int64_t step = desc->group_alignment > 0 ? desc->group_alignment : 1;
     int64_t extent = desc->grouping == KILN_GROUPING_K ? desc->k / step * step : desc->m;
     int64_t share = group_share(desc, extent, step), count = kiln_tensor_elements(tensor);
-    int32_t *small = tensor->data;
-    int64_t *large = tensor->data;
+    int32_t *groups = tensor->data;
     for (int64_t i = 0; i < count; i++) {
-        int64_t group = i / share, offset;
+        int64_t group = i / share, end;
         if (desc->grouping == KILN_GROUPING_MASKED)
-            small[i] = (int32_t)desc->m;
+            groups[i] = (int32_t)desc->m;
         else if (desc->grouping == KILN_GROUPING_CONTIGUOUS)
-            small[i] = (int32_t)(group < desc->groups ? group : desc->groups - 1);
+            groups[i] = (int32_t)(group < desc->groups ? group : desc->groups - 1);
         else
-            large[i] =
-                __builtin_mul_overflow(i, share, &offset) || offset > extent ? extent : offset;
+            groups[i] =
+                (int32_t)(__builtin_mul_overflow(i + 1, share, &end) || end > extent ? extent
+                                                                                     : end);
     }
 }

@@ -177,11 +177,9 @@ static void describe(const bench_gemm *gemm, bench_operands *operands)
         tensors[KILN_GEMM_D_SCALE] =
             matrix(desc, KILN_GEMM_D, desc->d_quantization.scale_type, desc->m,
                    blocks(columns, desc->d_quantization.block[1]));
-    if (desc->grouping == KILN_GROUPING_K)
-        tensors[KILN_GEMM_GROUPS] = kiln_vector(KILN_I64, NULL, desc->groups + 1);
-    else if (desc->grouping)
+    if (desc->grouping)
         tensors[KILN_GEMM_GROUPS] = kiln_vector(
-            KILN_I32, NULL, desc->grouping == KILN_GROUPING_MASKED ? desc->groups : desc->m);
+            KILN_I32, NULL, desc->grouping == KILN_GROUPING_CONTIGUOUS ? desc->m : desc->groups);
     columns = desc->n;
     for (uint32_t i = 0; i < desc->epilogue_count; i++) {
         const kiln_epilogue *epilogue = &desc->epilogues[i];

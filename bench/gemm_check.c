@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "bench/random.h"
+#include "conformance/random.h"
 
 /* A value and how far a correct backend may be from it. */
 typedef struct expected {
@@ -80,8 +80,9 @@ static meeting meeting_at(const kiln_gemm_desc *desc, const bench_operands *oper
     if (desc->grouping == KILN_GROUPING_CONTIGUOUS)
         return (meeting){0, (int64_t)kiln_load_f64(KILN_I32, groups->data, at.row), 0, desc->k};
     if (desc->grouping == KILN_GROUPING_K)
-        return (meeting){0, 0, (int64_t)kiln_load_f64(KILN_I64, groups->data, at.batch),
-                         (int64_t)kiln_load_f64(KILN_I64, groups->data, at.batch + 1)};
+        return (meeting){
+            0, 0, at.batch > 0 ? (int64_t)kiln_load_f64(KILN_I32, groups->data, at.batch - 1) : 0,
+            (int64_t)kiln_load_f64(KILN_I32, groups->data, at.batch)};
     return (meeting){at.batch, at.batch, 0, desc->k};
 }
 
@@ -200,9 +201,13 @@ static expected after(const bench_gemm *gemm, const bench_operands *operands, ui
     const kiln_epilogue *epilogue = &gemm->desc.epilogues[steps - 1];
     double roundoff = inner_unit(&gemm->desc);
     if (epilogue->kind == KILN_EPILOGUE_SWIGLU) {
-        expected gate = after(gemm, operands, steps - 1, (place){at.batch, at.row, 2 * at.column});
-        expected up =
-            after(gemm, operands, steps - 1, (place){at.batch, at.row, 2 * at.column + 1});
+        int64_t piece = epilogue->p0 < 0   ? gemm->desc.n / 2
+                        : epilogue->p0 > 0 ? (int64_t)epilogue->p0
+                                           : 1;
+        place first = {at.batch, at.row, at.column + at.column / piece * piece};
+        place second = {at.batch, at.row, first.column + piece};
+        expected gate = after(gemm, operands, steps - 1, first);
+        expected up = after(gemm, operands, steps - 1, second);
         double silu = gate.value * sigmoid(gate.value);
         double bound = fabs(silu) * up.bound + 1.2 * gate.bound * (fabs(up.value) + up.bound);
         return (expected){silu * up.value, bound + 16 * roundoff * fabs(silu * up.value)};
@@ -295,7 +300,7 @@ bool bench_gemm_check(const bench_gemm *gemm, const bench_operands *operands, in
         int64_t index = all            ? i
                         : i == samples ? 0
                         : i > samples  ? total - 1
-                                       : bench_random_below(&state, total);
+                                       : conformance_random_below(&state, total);
         place at = {index / (rows * columns) % batch, index / columns % rows, index % columns};
         if (!check_place(gemm, operands, at, message))
             return false;

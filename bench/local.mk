@@ -25,7 +25,6 @@ bench_libkilnbench_la_SOURCES = \
 	bench/peer_openblas.c \
 	bench/peer_server.c \
 	bench/peer_set.c bench/peer_set.h \
-	bench/random.h \
 	bench/replay.c bench/replay.h \
 	bench/result.c bench/result.h \
 	bench/result_json.c \

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "bench/random.h"
+#include "conformance/random.h"
 
 enum { STRETCH = 10, WARM_SHARE = 16 };
 
@@ -85,7 +85,7 @@ static void shuffle(int64_t *order, int64_t count, uint64_t *state)
     for (int64_t i = 0; i < count; i++)
         order[i] = i;
     for (int64_t i = count - 1; i > 0; i--) {
-        int64_t other = bench_random_below(state, i + 1), kept = order[i];
+        int64_t other = conformance_random_below(state, i + 1), kept = order[i];
         order[i] = order[other];
         order[other] = kept;
     }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/random.h"
+#include "conformance/random.h"
 
 enum { RESAMPLES = 2000 };
 
@@ -77,7 +77,7 @@ static double resampled_ratio(const double *numerator, const double *denominator
                               double *scratch, uint64_t *state)
 {
     for (int64_t i = 0; i < count; i++) {
-        int64_t round = bench_random_below(state, count);
+        int64_t round = conformance_random_below(state, count);
         scratch[i] = numerator[round];
         scratch[count + i] = denominator[round];
     }

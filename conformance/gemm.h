@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Conformance of backends: what each operator must compute, how far a result may be from it, and
- * random cases to try. It uses Kiln's public interface only and shares no code with any plugin.
+ * random cases to try. It uses Kiln's public interface only. The conversions of kiln/tensor.h are
+ * all that it can have in common with a plugin, and the tests hold those against their own.
  * docs/gemm.md derives the bounds.
  *
  * Functions may be called from several threads at once; a case is used by one at a time. */
@@ -30,6 +31,7 @@ typedef struct conformance_gemm_expected {
      * KILN_EPILOGUE_QUANTIZE: the values that are quantised, and their error before that. */
     double *exact, *bound;
     bool *written; /* batch × rows: false for rows that a grouping leaves out; exact is 0 there */
+    bool *loose;   /* batch × rows: of those, the ones that group_alignment lets a run overwrite */
 
     /* With KILN_EPILOGUE_QUANTIZE, batch × rows × scale_columns: each scale lies from low to high.
      * low 0: it may be 1 as well, as of a block without values. high INFINITY: nothing can be said.
@@ -202,6 +204,11 @@ typedef struct conformance_gemm_result {
 void conformance_gemm_execute(kiln_runtime *runtime, const char *backend,
                               conformance_gemm_case *test, conformance_gemm_result *result);
 
+/* The same on a device of one's choice: on the host, say, though the plugin has devices. NULL = as
+ * conformance_gemm_execute. */
+void conformance_gemm_execute_on(kiln_runtime *runtime, kiln_device *device, const char *backend,
+                                 conformance_gemm_case *test, conformance_gemm_result *result);
+
 /* Judges the outputs in the case's memory, and that no other byte has changed. `result` is as
  * conformance_gemm_execute left it. */
 void conformance_gemm_judge(conformance_gemm_case *test, conformance_gemm_result *result);
@@ -247,6 +254,12 @@ kiln_status conformance_gemm_sweep(kiln_runtime *runtime, const char *backend, u
 kiln_status conformance_gemm_sweep_of(kiln_runtime *runtime, const char *backend,
                                       const conformance_gemm_filter *filter, uint64_t seed,
                                       int64_t first, int64_t count,
+                                      conformance_gemm_summary *summary);
+
+/* The same on a device of one's choice; see conformance_gemm_execute_on. */
+kiln_status conformance_gemm_sweep_on(kiln_runtime *runtime, kiln_device *device,
+                                      const char *backend, const conformance_gemm_filter *filter,
+                                      uint64_t seed, int64_t first, int64_t count,
                                       conformance_gemm_summary *summary);
 
 #endif

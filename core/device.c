@@ -205,7 +205,7 @@ kiln_status kiln_device_lock(kiln_device *device, kiln_stream **stream)
 kiln_status kiln_device_finish(kiln_device *device, kiln_status status)
 {
     kiln_status fault = kiln_stream_wait(device->internal);
-    if (fault != KILN_OK) {
+    if (fault != KILN_OK && fault != KILN_CAPACITY) {
         kiln_stream_destroy(device->internal); /* sets the same sentence again */
         device->internal = NULL;
     }

@@ -51,6 +51,7 @@ typedef struct host_stream {
     bool stop;
     kiln_status status; /* sticky */
     char sentence[SENTENCE];
+    char exceeded[SENTENCE]; /* the sentence of a KILN_CAPACITY that nobody has waited for */
     host_command queue[QUEUE_SLOTS];
 } host_stream;
 
@@ -183,10 +184,13 @@ static host_mark *event_new_mark(host_event *event)
 
 /* ---- Streams ---- */
 
-static void stream_fault(host_stream *stream, kiln_status status)
+/* What a command has come to. That a capacity was exceeded is no fault: the next wait says it. */
+static void stream_note(host_stream *stream, kiln_status status)
 {
     pthread_mutex_lock(&stream->mutex);
-    if (stream->status == KILN_OK) {
+    if (status == KILN_CAPACITY && !stream->exceeded[0]) {
+        snprintf(stream->exceeded, sizeof stream->exceeded, "%s", kiln_last_error());
+    } else if (status != KILN_CAPACITY && stream->status == KILN_OK) {
         stream->status = status;
         snprintf(stream->sentence, sizeof stream->sentence, "%s", kiln_last_error());
     }
@@ -226,7 +230,7 @@ static void execute(host_stream *stream, const host_command *command)
         break;
     }
     if (status < 0)
-        stream_fault(stream, status);
+        stream_note(stream, status);
 }
 
 static void *stream_main(void *argument)
@@ -388,9 +392,13 @@ static kiln_status host_stream_wait(void *device, void *object)
     pthread_mutex_lock(&stream->mutex);
     while (stream->head != stream->tail)
         pthread_cond_wait(&stream->changed, &stream->mutex);
-    if (stream->status != KILN_OK)
-        kiln_fail(stream->status, "%s", stream->sentence);
     status = stream->status;
+    if (status != KILN_OK) {
+        kiln_fail(status, "%s", stream->sentence);
+    } else if (stream->exceeded[0]) {
+        status = kiln_fail(KILN_CAPACITY, "%s", stream->exceeded);
+        stream->exceeded[0] = 0;
+    }
     pthread_mutex_unlock(&stream->mutex);
     return status;
 }

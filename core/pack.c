@@ -32,23 +32,54 @@ static void list_parts(const kiln_tensor *tensor, const kiln_tensor *parts[PARTS
     parts[2] = tensor->zero_point;
 }
 
+static const char *const part_names[PARTS] = {"the strided tensor", "its scales",
+                                              "its zero points"};
+
 /* Scales and zero points must be where the elements are. */
 static kiln_status check_parts(const kiln_plan *plan, const kiln_tensor *strided)
 {
-    static const char *const names[PARTS] = {"the strided tensor", "its scales", "its zero points"};
     const kiln_tensor *parts[PARTS];
     kiln_device *device = kiln_tensor_device(plan->runtime, strided);
     list_parts(strided, parts);
     for (int i = 0; i < PARTS; i++) {
         int64_t begin, end;
         kiln_status status =
-            parts[i] ? kiln_tensor_extent(parts[i], names[i], &begin, &end) : KILN_OK;
+            parts[i] ? kiln_tensor_extent(parts[i], part_names[i], &begin, &end) : KILN_OK;
         if (status != KILN_OK)
             return status;
         if (parts[i] && kiln_tensor_device(plan->runtime, parts[i]) != device)
             return kiln_fail(KILN_INVALID, "%s are on %s, but the strided tensor is on %s",
-                             names[i], kiln_tensor_device(plan->runtime, parts[i])->name,
+                             part_names[i], kiln_tensor_device(plan->runtime, parts[i])->name,
                              device->name);
+    }
+    return KILN_OK;
+}
+
+/* The address of a tensor's base; within its own buffer where the host cannot address that. */
+static uintptr_t base_of(const kiln_tensor *tensor)
+{
+    return (uintptr_t)(tensor->buffer ? tensor->buffer->host : tensor->data);
+}
+
+/* A backend reads one side while it writes the other. Gaps between rows count as the tensor's. */
+static kiln_status check_apart(const kiln_tensor *strided, const kiln_tensor *packed, int64_t bytes)
+{
+    const kiln_tensor *parts[PARTS];
+    uintptr_t blob = base_of(packed) + (uintptr_t)packed->byte_offset;
+    list_parts(strided, parts);
+    for (int i = 0; i < PARTS; i++) {
+        int64_t begin, end;
+        if (!parts[i] || kiln_tensor_extent(parts[i], part_names[i], &begin, &end) != KILN_OK ||
+            begin == end)
+            continue;
+        uintptr_t base = base_of(parts[i]);
+        bool one_space = (base && base_of(packed)) || parts[i]->buffer == packed->buffer;
+        if (one_space && base + (uintptr_t)begin < blob + (uintptr_t)bytes &&
+            blob < base + (uintptr_t)end)
+            return kiln_fail(KILN_INVALID,
+                             "the packed tensor of %lld bytes overlaps %s; they must be in "
+                             "memory of their own",
+                             (long long)bytes, part_names[i]);
     }
     return KILN_OK;
 }
@@ -77,7 +108,7 @@ static kiln_status check_pack(kiln_plan *plan, uint32_t operand, const kiln_tens
             KILN_INVALID,
             "the packed tensor has room for %lld bytes; it needs %lld (kiln_plan_pack_size)",
             (long long)room, (long long)bytes);
-    return KILN_OK;
+    return check_apart(strided, packed, bytes);
 }
 
 /* Queues or does a pack or unpack, whose two tensors are on the plan's device. */

@@ -240,8 +240,16 @@ static kiln_device *device_of(kiln_runtime *runtime, const char *backend)
 void conformance_gemm_execute(kiln_runtime *runtime, const char *backend,
                               conformance_gemm_case *test, conformance_gemm_result *result)
 {
-    gemm_trial trial = {
-        .runtime = runtime, .device = device_of(runtime, backend), .test = test, .result = result};
+    conformance_gemm_execute_on(runtime, NULL, backend, test, result);
+}
+
+void conformance_gemm_execute_on(kiln_runtime *runtime, kiln_device *device, const char *backend,
+                                 conformance_gemm_case *test, conformance_gemm_result *result)
+{
+    gemm_trial trial = {.runtime = runtime,
+                        .device = device ? device : device_of(runtime, backend),
+                        .test = test,
+                        .result = result};
     trial.host = trial.device == kiln_device_at(runtime, 0);
     memset(result, 0, sizeof *result);
     if (make_plan(&trial, backend))

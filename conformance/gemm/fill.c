@@ -13,14 +13,9 @@ int64_t conformance_case_groups_at(const conformance_gemm_case *test, int64_t in
 {
     const conformance_tensor *groups = &test->tensors[KILN_GEMM_GROUPS];
     const uint8_t *memory = groups->memory + groups->tensor.byte_offset;
-    int64_t wide;
-    int32_t narrow;
-    if (groups->tensor.type == KILN_I32) {
-        memcpy(&narrow, memory + index * (int64_t)sizeof narrow, sizeof narrow);
-        return narrow;
-    }
-    memcpy(&wide, memory + index * (int64_t)sizeof wide, sizeof wide);
-    return wide;
+    int32_t value;
+    memcpy(&value, memory + index * (int64_t)sizeof value, sizeof value);
+    return value;
 }
 
 int64_t conformance_case_group_of(const conformance_gemm_case *test, int64_t row)
@@ -37,30 +32,37 @@ static void set_groups_at(conformance_gemm_case *test, int64_t index, int64_t va
 
 /* Blocks of rows, each of one group or all padding, with padding behind a group's last rows; or
  * every row by itself. */
-static void fill_contiguous(random_state *random, conformance_gemm_case *test)
+static void fill_contiguous(uint64_t *random, conformance_gemm_case *test)
 {
     int64_t groups = test->desc.groups, alignment = test->desc.group_alignment;
-    int64_t block = alignment ? alignment : 1 + random_below(random, 40);
-    int64_t only = random_one_in(random, 10) ? random_below(random, groups) : -1;
-    bool sorted = random_one_in(random, 2), empty = random_one_in(random, 40);
+    int64_t block = alignment ? alignment : 1 + conformance_random_below(random, 40);
+    int64_t only =
+        conformance_random_one_in(random, 10) ? conformance_random_below(random, groups) : -1;
+    bool sorted = conformance_random_one_in(random, 2),
+         empty = conformance_random_one_in(random, 40);
     for (int64_t first = 0, at = 0; first < test->m; first += block, at++) {
-        int64_t group = sorted ? at * groups / (test->m / block + 1) : random_below(random, groups);
+        int64_t group =
+            sorted ? at * groups / (test->m / block + 1) : conformance_random_below(random, groups);
         if (only >= 0)
             group = only;
-        if (empty || random_one_in(random, 6))
+        if (empty || conformance_random_one_in(random, 6))
             group = -1;
-        int64_t count = random_one_in(random, 3) ? random_below(random, block + 1) : block;
+        int64_t count = conformance_random_one_in(random, 3)
+                            ? conformance_random_below(random, block + 1)
+                            : block;
         for (int64_t i = 0; i < block && first + i < test->m; i++)
             set_groups_at(test, first + i, i < count ? group : -1);
     }
 }
 
-static void fill_masked(random_state *random, conformance_gemm_case *test)
+static void fill_masked(uint64_t *random, conformance_gemm_case *test)
 {
-    bool empty = random_one_in(random, 40);
+    bool empty = conformance_random_one_in(random, 40);
     for (int64_t g = 0; g < test->desc.groups; g++) {
-        int64_t choice = random_below(random, 5);
-        int64_t count = choice == 0 ? 0 : choice == 1 ? test->m : random_below(random, test->m + 1);
+        int64_t choice = conformance_random_below(random, 5);
+        int64_t count = choice == 0   ? 0
+                        : choice == 1 ? test->m
+                                      : conformance_random_below(random, test->m + 1);
         set_groups_at(test, g, empty ? 0 : count);
     }
 }
@@ -73,90 +75,88 @@ static int compare_integers(const void *a, const void *b)
     return (one > two) - (one < two);
 }
 
-/* Ascending multiples of the alignment, some of them equal, mostly from 0 to K. */
-static void fill_offsets(random_state *random, conformance_gemm_case *test)
+/* Ascending multiples of the alignment, some of them equal, mostly up to K. */
+static void fill_ends(uint64_t *random, conformance_gemm_case *test)
 {
     enum { MOST_GROUPS = 16 };
-    int64_t offsets[MOST_GROUPS + 1], groups = test->desc.groups;
+    int64_t ends[MOST_GROUPS], groups = test->desc.groups;
     int64_t unit = test->desc.group_alignment ? test->desc.group_alignment : 1;
-    for (int64_t g = 0; g <= groups; g++) {
-        offsets[g] = random_below(random, test->k / unit + 1) * unit;
-        if (g > 0 && random_one_in(random, 5))
-            offsets[g] = offsets[g - 1];
+    for (int64_t g = 0; g < groups; g++) {
+        ends[g] = conformance_random_below(random, test->k / unit + 1) * unit;
+        if (g > 0 && conformance_random_one_in(random, 5))
+            ends[g] = ends[g - 1];
     }
-    qsort(offsets, (size_t)groups + 1, sizeof *offsets, compare_integers);
-    if (!random_one_in(random, 4)) {
-        offsets[0] = 0;
-        offsets[groups] = test->k / unit * unit;
-    }
-    for (int64_t g = 0; g <= groups; g++)
-        set_groups_at(test, g, offsets[g]);
+    qsort(ends, (size_t)groups, sizeof *ends, compare_integers);
+    if (!conformance_random_one_in(random, 4))
+        ends[groups - 1] = test->k / unit * unit;
+    for (int64_t g = 0; g < groups; g++)
+        set_groups_at(test, g, ends[g]);
 }
 
-static void fill_groups(random_state *random, conformance_gemm_case *test)
+static void fill_groups(uint64_t *random, conformance_gemm_case *test)
 {
     if (test->desc.grouping == KILN_GROUPING_CONTIGUOUS)
         fill_contiguous(random, test);
     else if (test->desc.grouping == KILN_GROUPING_MASKED)
         fill_masked(random, test);
     else if (test->desc.grouping == KILN_GROUPING_K)
-        fill_offsets(random, test);
+        fill_ends(random, test);
 }
 
 /* ---- Values ---- */
 
 /* Near the end of an integer's range: sums of those overflow what is too narrow for them. */
-static double choose_extreme(random_state *random, uint32_t type, bool low)
+static double choose_extreme(uint64_t *random, uint32_t type, bool low)
 {
     double end = low ? conformance_type_lowest(type) : conformance_type_largest(type);
-    double inwards = (double)random_below(random, 3);
+    double inwards = (double)conformance_random_below(random, 3);
     return low ? end + inwards : end - inwards;
 }
 
-static double choose_value(random_state *random, uint32_t type, double spread)
+static double choose_value(uint64_t *random, uint32_t type, double spread)
 {
     switch (type) {
     case KILN_I8:
-        return (double)(random_below(random, 256) - 128);
+        return (double)(conformance_random_below(random, 256) - 128);
     case KILN_U8:
-        return (double)random_below(random, 256);
+        return (double)conformance_random_below(random, 256);
     case KILN_I4:
-        return (double)(random_below(random, 16) - 8);
+        return (double)(conformance_random_below(random, 16) - 8);
     case KILN_U4:
-        return (double)random_below(random, 16);
+        return (double)conformance_random_below(random, 16);
     case KILN_I32:
-        return (double)(random_below(random, 2000001) - 1000000);
+        return (double)(conformance_random_below(random, 2000001) - 1000000);
     case KILN_E4M3:
     case KILN_E5M2:
-        return random_uniform(random) * fmin(spread, 16);
+        return conformance_random_unit(random) * fmin(spread, 16);
     case KILN_E2M1:
-        return random_uniform(random) * 6.5;
+        return conformance_random_unit(random) * 6.5;
     default:
-        return random_uniform(random) * spread;
+        return conformance_random_unit(random) * spread;
     }
 }
 
-static double choose_planted(random_state *random, uint32_t type, uint32_t plant)
+static double choose_planted(uint64_t *random, uint32_t type, uint32_t plant)
 {
     static const double specials[] = {(double)NAN, (double)INFINITY, -(double)INFINITY, 0, -0.0};
     if (plant == CONFORMANCE_GEMM_SPECIALS)
-        return RANDOM_OF(random, specials);
-    return random_uniform(random) * (type == KILN_F64                        ? 0x1p-1025
-                                     : type == KILN_F16 || type == KILN_E5M2 ? 0x1p-15
-                                     : type == KILN_E4M3                     ? 0x1p-7
-                                                                             : 0x1p-128);
+        return CONFORMANCE_RANDOM_OF(random, specials);
+    return conformance_random_unit(random) * (type == KILN_F64                        ? 0x1p-1025
+                                              : type == KILN_F16 || type == KILN_E5M2 ? 0x1p-15
+                                              : type == KILN_E4M3                     ? 0x1p-7
+                                                                                      : 0x1p-128);
 }
 
-static void fill(random_state *random, conformance_tensor *made, double spread, uint32_t plant,
+static void fill(uint64_t *random, conformance_tensor *made, double spread, uint32_t plant,
                  bool extreme)
 {
     const kiln_tensor *tensor = &made->tensor;
-    bool low = random_one_in(random, 2);
+    bool low = conformance_random_one_in(random, 2);
     int64_t rarity = plant == CONFORMANCE_GEMM_SPECIALS ? 100 : 3;
     for (int64_t line = 0; line < conformance_line_count(tensor); line++) {
         uint8_t *memory = conformance_line(tensor, made->memory, line);
         for (int64_t j = 0; j < conformance_line_elements(tensor); j++) {
-            bool planted = plant && random_one_in(random, rarity);
+            bool planted = plant && conformance_random_one_in(random, rarity);
             double value = planted   ? choose_planted(random, tensor->type, plant)
                            : extreme ? choose_extreme(random, tensor->type, low)
                                      : choose_value(random, tensor->type, spread);
@@ -166,21 +166,21 @@ static void fill(random_state *random, conformance_tensor *made, double spread, 
     }
 }
 
-static void fill_scales(random_state *random, conformance_tensor *made, bool extreme)
+static void fill_scales(uint64_t *random, conformance_tensor *made, bool extreme)
 {
     static const double extremes[] = {0,       0x1p-149, 0x1p-126,    0x1p-100,        0x1p60,
                                       0x1p100, 0x1p127,  (double)NAN, (double)INFINITY};
     const kiln_tensor *tensor = &made->tensor;
-    bool negative = random_one_in(random, 6);
+    bool negative = conformance_random_one_in(random, 6);
     for (int64_t line = 0; line < conformance_line_count(tensor); line++) {
         uint8_t *memory = conformance_line(tensor, made->memory, line);
         for (int64_t j = 0; j < conformance_line_elements(tensor); j++) {
-            double value =
-                ldexp(1 + fabs(random_uniform(random)), (int)random_below(random, 6) - 3);
-            if (negative && tensor->type != KILN_UE8M0 && random_one_in(random, 4))
+            double value = ldexp(1 + fabs(conformance_random_unit(random)),
+                                 (int)conformance_random_below(random, 6) - 3);
+            if (negative && tensor->type != KILN_UE8M0 && conformance_random_one_in(random, 4))
                 value = -value;
-            if (extreme && random_one_in(random, 30))
-                value = RANDOM_OF(random, extremes);
+            if (extreme && conformance_random_one_in(random, 30))
+                value = CONFORMANCE_RANDOM_OF(random, extremes);
             kiln_store_f64(tensor->type, memory, conformance_line_index(tensor, j), value,
                            KILN_SATURATE);
         }
@@ -265,11 +265,7 @@ static void blank_groups(conformance_gemm_case *test)
                 blank_padding(test, g, i);
     if (desc->grouping != KILN_GROUPING_K)
         return;
-    int64_t begin = conformance_case_groups_at(test, 0),
-            end = conformance_case_groups_at(test, desc->groups);
-    for (int64_t k = 0; k < test->k; k++) {
-        if (k >= begin && k < end)
-            continue;
+    for (int64_t k = conformance_case_groups_at(test, desc->groups - 1); k < test->k; k++) {
         (desc->head.flags & KILN_GEMM_TRANSPOSE_A ? blank_row : blank_column)(a, 0, k);
         (desc->head.flags & KILN_GEMM_TRANSPOSE_B ? blank_column : blank_row)(b, 0, k);
     }
@@ -284,7 +280,7 @@ static bool is_output(const conformance_gemm_case *test, uint32_t slot)
     return slot == KILN_GEMM_D_SCALE;
 }
 
-static void fill_tensor(random_state *random, conformance_gemm_case *test, uint32_t slot,
+static void fill_tensor(uint64_t *random, conformance_gemm_case *test, uint32_t slot,
                         uint32_t plant)
 {
     conformance_tensor *made = &test->tensors[slot];
@@ -300,20 +296,22 @@ static void fill_tensor(random_state *random, conformance_gemm_case *test, uint3
              deep && (slot == KILN_GEMM_A || slot == KILN_GEMM_B));
 }
 
-void conformance_case_fill(random_state *random, conformance_gemm_case *test)
+void conformance_case_fill(uint64_t *random, conformance_gemm_case *test)
 {
     uint32_t plant = test->features & (CONFORMANCE_GEMM_SPECIALS | CONFORMANCE_GEMM_DENORMALS);
-    bool blank_product = test->alpha == 0 && random_one_in(random, 2);
-    uint32_t planted = (uint32_t)random_below(random, 2); /* A or B, at least */
+    bool blank_product =
+        kiln_gemm_factor(&test->desc, test->alpha) == 0 && conformance_random_one_in(random, 2);
+    bool reads_c = kiln_gemm_factor(&test->desc, test->beta) != 0;
+    uint32_t planted = (uint32_t)conformance_random_below(random, 2); /* A or B, at least */
     fill_groups(random, test);
     for (uint32_t slot = 0; slot < CONFORMANCE_GEMM_TENSORS; slot++) {
         bool product = slot == KILN_GEMM_A || slot == KILN_GEMM_B || slot >= CONFORMANCE_GEMM_SCALE;
-        bool unread = (slot == KILN_GEMM_C && test->beta == 0) || (product && blank_product) ||
-                      (slot == KILN_GEMM_D && !(test->aliased && test->beta != 0)) ||
+        bool unread = (slot == KILN_GEMM_C && !reads_c) || (product && blank_product) ||
+                      (slot == KILN_GEMM_D && !(test->aliased && reads_c)) ||
                       slot == KILN_GEMM_GROUPS || is_output(test, slot);
         if (test->tensors[slot].memory && !unread)
             fill_tensor(random, test, slot,
-                        slot == planted || random_one_in(random, 2) ? plant : 0);
+                        slot == planted || conformance_random_one_in(random, 2) ? plant : 0);
     }
     blank_groups(test);
     for (uint32_t slot = 0; slot < CONFORMANCE_GEMM_TENSORS; slot++) {

@@ -12,7 +12,7 @@
 conformance_gemm_case *conformance_gemm_case_create(uint64_t seed, int64_t index)
 {
     conformance_gemm_case *test = calloc(1, sizeof *test);
-    random_state random = conformance_case_random(seed, index);
+    uint64_t random = conformance_case_random(seed, index);
     if (!test)
         return NULL;
     test->seed = seed;
@@ -77,6 +77,8 @@ static void append_epilogues(text_room *room, const conformance_gemm_case *test)
         const kiln_epilogue *epilogue = &test->desc.epilogues[i];
         append(room, "%s%s%s", i ? " " : ", then ", conformance_gemm_kinds[epilogue->kind],
                shapes[epilogue->operand]);
+        if (epilogue->kind == KILN_EPILOGUE_SWIGLU && epilogue->p0 != 0)
+            append(room, ".%g", epilogue->p0);
         uint32_t own = epilogue->operand == KILN_OPERAND_MATRIX ? 2 : 1;
         if (epilogue->operand && test->tensors[KILN_GEMM_OPERAND + i].tensor.rank > own)
             append(room, "s");
@@ -152,7 +154,8 @@ static void spoil(conformance_gemm_case *test, int64_t index, int64_t value)
 bool conformance_gemm_case_violate(conformance_gemm_case *test, uint64_t choice)
 {
     int64_t m = test->m, k = test->k, groups = test->desc.groups;
-    bool computes = m > 0 && test->n > 0 && k > 0 && test->alpha != 0;
+    bool computes =
+        m > 0 && test->n > 0 && k > 0 && kiln_gemm_factor(&test->desc, test->alpha) != 0;
     uint64_t where = choice / 4;
     if (!computes || test->desc.grouping == KILN_GROUPING_NONE)
         return false;
@@ -163,10 +166,11 @@ bool conformance_gemm_case_violate(conformance_gemm_case *test, uint64_t choice)
         const int64_t counts[] = {m + 1, INT32_MAX, -1, INT32_MIN};
         spoil(test, (int64_t)(where % (uint64_t)groups), counts[choice % 4]);
     } else {
-        const int64_t offsets[] = {k + 1, (int64_t)1 << 40, -1, k};
-        int64_t index = (int64_t)(where % (uint64_t)(groups + (choice % 4 < 3)));
-        bool decreases = choice % 4 < 3 || conformance_case_groups_at(test, index + 1) < k;
-        spoil(test, index, decreases ? offsets[choice % 4] : -1);
+        const int64_t ends[] = {k + 1, INT32_MAX, -1, k};
+        int64_t group = (int64_t)(where % (uint64_t)groups);
+        bool decreases = choice % 4 < 3 ||
+                         (group + 1 < groups && conformance_case_groups_at(test, group + 1) < k);
+        spoil(test, group, decreases ? ends[choice % 4] : -1);
     }
     return true;
 }

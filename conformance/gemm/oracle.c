@@ -175,14 +175,18 @@ static void apply_to_row(gemm_job *job, const gemm_part *part, int64_t row, uint
     }
 }
 
-static void swiglu_row(gemm_job *job, int64_t width)
+/* Piece j / size of the result comes from pieces 2 (j / size) and 2 (j / size) + 1 of the values. A
+ * value is read before its place is written. */
+static void swiglu_row(gemm_job *job, const kiln_epilogue *epilogue, int64_t width)
 {
+    int64_t size = epilogue->p0 == 0 ? 1 : epilogue->p0 < 0 ? width / 2 : (int64_t)epilogue->p0;
     for (int64_t j = 0; j < width / 2; j++) {
-        long double gate = job->values[2 * j], up = job->values[2 * j + 1];
+        int64_t at = 2 * (j / size) * size + j % size;
+        long double gate = job->values[at], up = job->values[at + size];
         long double silu = activation(KILN_EPILOGUE_SILU, job->arithmetic.wide, gate),
                     after = silu * up;
-        job->errors[j] = conformance_gemm_swiglu_error(&job->arithmetic, gate, job->errors[2 * j],
-                                                       silu, up, job->errors[2 * j + 1], after);
+        job->errors[j] = conformance_gemm_swiglu_error(&job->arithmetic, gate, job->errors[at],
+                                                       silu, up, job->errors[at + size], after);
         job->values[j] = after;
     }
 }
@@ -239,7 +243,7 @@ static void finish_row(gemm_job *job, const gemm_part *part, int64_t row)
         if (kind == KILN_EPILOGUE_BIAS_GRADIENT) {
             add_to_gradient(job, part, i);
         } else if (kind == KILN_EPILOGUE_SWIGLU) {
-            swiglu_row(job, width);
+            swiglu_row(job, &desc->epilogues[i], width);
             width /= 2;
         } else {
             apply_to_row(job, part, row, i, width);
@@ -307,20 +311,34 @@ static void read_rows(gemm_job *job, const gemm_part *part)
     }
 }
 
-/* An offset of k, clamped to what the one before it leaves. */
-static int64_t read_offset(gemm_job *job, int64_t index, int64_t least)
+/* Where a group's steps of k end, clamped to what the one before it leaves. */
+static int64_t read_end(gemm_job *job, int64_t group, int64_t least)
 {
-    double offset = conformance_view_at(&job->groups, 0, 0, index);
-    int64_t found = clamp(offset, least, job->k);
-    job->expected->exceeded |= (double)found != offset;
+    double end = conformance_view_at(&job->groups, 0, 0, group);
+    int64_t found = clamp(end, least, job->k);
+    job->expected->exceeded |= (double)found != end;
     return found;
+}
+
+/* Padding up to the next multiple of group_alignment behind a row that is written. */
+static void find_loose(gemm_job *job)
+{
+    conformance_gemm_expected *expected = job->expected;
+    int64_t unit = job->desc->group_alignment, lines = expected->batch * expected->rows;
+    if (unit <= 1 || job->desc->grouping == KILN_GROUPING_K)
+        return;
+    for (int64_t line = 0; line < lines; line++) {
+        int64_t place = line % expected->rows % unit;
+        bool behind = place > 0 && (expected->written[line - 1] || expected->loose[line - 1]);
+        expected->loose[line] = behind && !expected->written[line];
+    }
 }
 
 static void compute(gemm_job *job)
 {
     uint32_t grouping = job->desc->grouping;
     int64_t parts = grouping == KILN_GROUPING_NONE ? job->batch : job->desc->groups;
-    int64_t begin = grouping == KILN_GROUPING_K ? read_offset(job, 0, 0) : 0;
+    int64_t begin = 0;
     for (int64_t i = 0; i < job->m; i++)
         job->is_row[i] = true;
     for (int64_t g = 0; g < parts; g++) {
@@ -330,12 +348,13 @@ static void compute(gemm_job *job)
         if (grouping == KILN_GROUPING_K) {
             part.a_lead = part.b_lead = 0;
             part.begin = begin;
-            part.end = begin = read_offset(job, g + 1, begin);
+            part.end = begin = read_end(job, g, begin);
         }
         read_rows(job, &part);
         compute_part(job, &part);
     }
     finish_gradients(job);
+    find_loose(job);
 }
 
 void conformance_gemm_expected_free(conformance_gemm_expected *expected)
@@ -343,6 +362,7 @@ void conformance_gemm_expected_free(conformance_gemm_expected *expected)
     free(expected->exact);
     free(expected->bound);
     free(expected->written);
+    free(expected->loose);
     free(expected->scale_low);
     free(expected->scale_high);
     for (uint32_t i = 0; i < KILN_GEMM_MAX_EPILOGUES; i++) {

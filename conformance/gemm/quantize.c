@@ -22,6 +22,14 @@ static double power_of_two_from(double value)
     return ldexp(1, exponent - (fraction == 0.5));
 }
 
+/* From the least scale of e4m3 to its largest. */
+static double nearest_e4m3(double value)
+{
+    uint8_t code;
+    kiln_store_f64(KILN_E4M3, &code, 0, fmax(value, 0x1p-9), KILN_SATURATE);
+    return kiln_load_f64(KILN_E4M3, &code, 0);
+}
+
 void conformance_gemm_scale_range(const gemm_arithmetic *arithmetic, const kiln_gemm_desc *desc,
                                   int64_t count, const double *values, const double *errors,
                                   double *low, double *high)
@@ -44,6 +52,11 @@ void conformance_gemm_scale_range(const gemm_arithmetic *arithmetic, const kiln_
     least = fmax(least / largest * (1 - scale_roundings), least_scale);
     most = fmax(most / largest * (1 + scale_roundings), least_scale);
     double most_of_type = (double)FLT_MAX;
+    if (desc->d_quantization.scale_type == KILN_E4M3) {
+        most_of_type = 448;
+        least = nearest_e4m3(least);
+        most = nearest_e4m3(most);
+    }
     if (desc->d_quantization.scale_type == KILN_UE8M0) {
         most_of_type = 0x1p127;
         least = power_of_two_from(fmin(least, most_of_type));
@@ -60,7 +73,7 @@ double conformance_gemm_scale_ratio(uint32_t scale_type, double low, double high
     low = fmax(low, least_scale);
     if (!(measured >= low && measured <= high))
         return (double)INFINITY;
-    if (scale_type == KILN_UE8M0 || low == high)
+    if (scale_type == KILN_UE8M0 || scale_type == KILN_E4M3 || low == high)
         return 0;
     return fmin(fabs(measured - (low + high) / 2) / ((high - low) / 2), 1);
 }
@@ -85,7 +98,7 @@ double conformance_gemm_quantized_ratio(uint32_t d_type, double exact, double bo
     if (!isfinite(measured))
         return (double)INFINITY;
     double largest = conformance_type_largest(d_type);
-    exact = fmax(exact, scale * (conformance_type_lowest(d_type) == 0 ? 0 : -largest));
+    exact = fmax(exact, scale * conformance_type_lowest(d_type));
     exact = fmin(exact, scale * largest);
     double size = fabs(exact) + bound;
     double half = scale * conformance_type_rounding(d_type, fmin(size / scale, largest));

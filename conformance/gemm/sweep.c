@@ -58,15 +58,15 @@ static bool is_open(kiln_runtime *runtime, const char *backend)
     return false;
 }
 
-static kiln_status try_case(kiln_runtime *runtime, const char *backend, uint64_t seed,
-                            int64_t index, conformance_gemm_summary *summary)
+static kiln_status try_case(kiln_runtime *runtime, kiln_device *device, const char *backend,
+                            uint64_t seed, int64_t index, conformance_gemm_summary *summary)
 {
     conformance_gemm_case *test = conformance_gemm_case_create(seed, index);
     conformance_gemm_result result;
     if (!test)
         return KILN_NO_MEMORY;
     summary->vectors += conformance_gemm_case_hash(test);
-    conformance_gemm_execute(runtime, backend, test, &result);
+    conformance_gemm_execute_on(runtime, device, backend, test, &result);
     if (result.outcome == CONFORMANCE_PASSED)
         conformance_gemm_judge(test, &result);
     if (result.outcome == CONFORMANCE_PASSED) {
@@ -82,9 +82,9 @@ static kiln_status try_case(kiln_runtime *runtime, const char *backend, uint64_t
     return KILN_OK;
 }
 
-kiln_status conformance_gemm_sweep_of(kiln_runtime *runtime, const char *backend,
-                                      const conformance_gemm_filter *filter, uint64_t seed,
-                                      int64_t first, int64_t count,
+kiln_status conformance_gemm_sweep_on(kiln_runtime *runtime, kiln_device *device,
+                                      const char *backend, const conformance_gemm_filter *filter,
+                                      uint64_t seed, int64_t first, int64_t count,
                                       conformance_gemm_summary *summary)
 {
     if (!is_open(runtime, backend))
@@ -92,19 +92,27 @@ kiln_status conformance_gemm_sweep_of(kiln_runtime *runtime, const char *backend
     int64_t found = 0, last_found = first;
     for (int64_t index = first; found < count; index++) {
         conformance_gemm_case chosen = {.seed = seed, .index = index};
-        random_state random = conformance_case_random(seed, index);
+        uint64_t random = conformance_case_random(seed, index);
         conformance_case_choose(&random, &chosen);
         if (index - last_found > LONGEST_SEARCH)
             return KILN_INVALID;
         if (!conformance_case_matches(&chosen, filter))
             continue;
-        kiln_status status = try_case(runtime, backend, seed, index, summary);
+        kiln_status status = try_case(runtime, device, backend, seed, index, summary);
         if (status != KILN_OK)
             return status;
         last_found = index;
         found++;
     }
     return KILN_OK;
+}
+
+kiln_status conformance_gemm_sweep_of(kiln_runtime *runtime, const char *backend,
+                                      const conformance_gemm_filter *filter, uint64_t seed,
+                                      int64_t first, int64_t count,
+                                      conformance_gemm_summary *summary)
+{
+    return conformance_gemm_sweep_on(runtime, NULL, backend, filter, seed, first, count, summary);
 }
 
 kiln_status conformance_gemm_sweep(kiln_runtime *runtime, const char *backend, uint64_t seed,

@@ -33,27 +33,27 @@ static int64_t at_least_one(int64_t value)
 }
 
 /* Strides in elements; returns how many the tensor spans. */
-static int64_t lay_out(random_state *random, bool gaps, const tensor_plan *plan,
-                       kiln_tensor *tensor)
+static int64_t lay_out(uint64_t *random, bool gaps, const tensor_plan *plan, kiln_tensor *tensor)
 {
     bool leading = plan->how & LEADING;
     uint32_t own = plan->rank - leading, last = plan->rank - 1;
     int64_t bits = kiln_type_bits(plan->type), per_byte = bits < 8 ? 8 / bits : 1;
-    bool turned = own == 2 && bits >= 8 && (plan->how & EITHER_WAY) && random_one_in(random, 2);
+    bool turned =
+        own == 2 && bits >= 8 && (plan->how & EITHER_WAY) && conformance_random_one_in(random, 2);
     int64_t inner = turned ? plan->rows : plan->columns,
             outer = turned ? plan->columns : plan->rows;
-    bool beside = gaps && leading && own == 2 && !turned && random_one_in(random, 8);
+    bool beside = gaps && leading && own == 2 && !turned && conformance_random_one_in(random, 8);
     int64_t row = round_to(at_least_one(inner), per_byte), entry;
     if (beside) { /* the matrices lie side by side */
         entry = row;
         row *= at_least_one(plan->leading);
     }
-    if (gaps && random_one_in(random, 2))
-        row += round_to(random_below(random, 18), per_byte);
+    if (gaps && conformance_random_one_in(random, 2))
+        row += round_to(conformance_random_below(random, 18), per_byte);
     if (!beside) {
         entry = own == 2 ? outer * row : row;
-        if (gaps && random_one_in(random, 2))
-            entry += round_to(random_below(random, 40), per_byte);
+        if (gaps && conformance_random_one_in(random, 2))
+            entry += round_to(conformance_random_below(random, 40), per_byte);
     }
     tensor->type = plan->type;
     tensor->rank = plan->rank;
@@ -65,7 +65,7 @@ static int64_t lay_out(random_state *random, bool gaps, const tensor_plan *plan,
     }
     if (!leading)
         return own == 2 ? outer * row : row;
-    if ((plan->how & BROADCAST) && random_one_in(random, 3))
+    if ((plan->how & BROADCAST) && conformance_random_one_in(random, 3))
         entry = 0;
     tensor->shape[0] = plan->leading;
     tensor->strides[0] = entry;
@@ -73,17 +73,17 @@ static int64_t lay_out(random_state *random, bool gaps, const tensor_plan *plan,
     return before + (own == 2 ? at_least_one(outer) * row : row);
 }
 
-static bool make_tensor(random_state *random, conformance_gemm_case *test, uint32_t slot,
+static bool make_tensor(uint64_t *random, conformance_gemm_case *test, uint32_t slot,
                         const tensor_plan *plan)
 {
     conformance_tensor *made = &test->tensors[slot];
     bool gaps = test->features & CONFORMANCE_GEMM_GAPS;
     int64_t elements = lay_out(random, gaps, plan, &made->tensor);
     int64_t bits = kiln_type_bits(plan->type), size = (bits + 7) / 8, offset = 0;
-    if (gaps && random_one_in(random, 2))
-        offset = !(plan->how & ALIGNED) && random_one_in(random, 3)
-                     ? random_below(random, 70)
-                     : random_below(random, 20) * size;
+    if (gaps && conformance_random_one_in(random, 2))
+        offset = !(plan->how & ALIGNED) && conformance_random_one_in(random, 3)
+                     ? conformance_random_below(random, 70)
+                     : conformance_random_below(random, 20) * size;
     made->bytes = round_to(offset + (elements * bits + 7) / 8 + GUARD_BYTES, 64);
     made->memory = aligned_alloc(64, (size_t)made->bytes);
     made->before = malloc((size_t)made->bytes);
@@ -130,22 +130,21 @@ static int64_t blocks_in(int64_t extent, int32_t block)
 }
 
 /* Scales, or zero points, of operand A or B, whose tensor has been made. */
-static bool make_scales(random_state *random, conformance_gemm_case *test, uint32_t slot,
-                        uint32_t type, uint32_t scale_slot)
+static bool make_scales(uint64_t *random, conformance_gemm_case *test, uint32_t slot, uint32_t type,
+                        uint32_t scale_slot)
 {
     const kiln_quantization *quantization =
         slot == KILN_GEMM_A ? &test->desc.a_quantization : &test->desc.b_quantization;
     const kiln_tensor *tensor = &test->tensors[slot].tensor;
     uint32_t last = tensor->rank - 1;
-    bool leads = tensor->rank == 3 && !random_one_in(random, 4);
+    bool leads = tensor->rank == 3 && !conformance_random_one_in(random, 4);
     tensor_plan plan = matrix_plan(
         type, leads, tensor->shape[0], blocks_in(tensor->shape[last - 1], quantization->block[0]),
         blocks_in(tensor->shape[last], quantization->block[1]), BROADCAST | ALIGNED | EITHER_WAY);
     return make_tensor(random, test, scale_slot, &plan);
 }
 
-static bool make_factor(random_state *random, conformance_gemm_case *test, uint32_t slot,
-                        bool batched)
+static bool make_factor(uint64_t *random, conformance_gemm_case *test, uint32_t slot, bool batched)
 {
     bool is_a = slot == KILN_GEMM_A;
     const kiln_quantization *quantization =
@@ -176,13 +175,15 @@ static bool make_factor(random_state *random, conformance_gemm_case *test, uint3
         if (!make_scales(random, test, slot, quantization->zero_type, zero))
             return false;
         tensor->zero_point = &test->tensors[zero].tensor;
+        if (kiln_type_bits(quantization->zero_type) >= 8 && conformance_random_one_in(random, 5))
+            memset(test->tensors[zero].tensor.strides, 0, sizeof tensor->strides); /* one for all */
     }
     return true;
 }
 
 /* D, or what has its leading dimension: C, D_SCALE. */
-static bool make_like_d(random_state *random, conformance_gemm_case *test, uint32_t slot,
-                        uint32_t type, int64_t columns, bool batched, unsigned how)
+static bool make_like_d(uint64_t *random, conformance_gemm_case *test, uint32_t slot, uint32_t type,
+                        int64_t columns, bool batched, unsigned how)
 {
     int64_t leading = leading_of(test, slot, batched);
     tensor_plan plan = matrix_plan(type, batched || leading > 0, leading, test->m, columns, how);
@@ -191,8 +192,8 @@ static bool make_like_d(random_state *random, conformance_gemm_case *test, uint3
 
 /* The operand of epilogue i, which sees `width` columns. In place of the batch, or of the groups,
  * there may be one for all; in a contiguous grouping what belongs to rows has no groups. */
-static bool make_operand(random_state *random, conformance_gemm_case *test, uint32_t i,
-                         int64_t width, bool batched)
+static bool make_operand(uint64_t *random, conformance_gemm_case *test, uint32_t i, int64_t width,
+                         bool batched)
 {
     kiln_epilogue *epilogue = &test->desc.epilogues[i];
     uint32_t slot = KILN_GEMM_OPERAND + i, shape = epilogue->operand;
@@ -202,7 +203,7 @@ static bool make_operand(random_state *random, conformance_gemm_case *test, uint
          output = epilogue->kind == KILN_EPILOGUE_BIAS_GRADIENT;
     bool contiguous = test->desc.grouping == KILN_GROUPING_CONTIGUOUS;
     int64_t leading = contiguous ? test->desc.groups : leading_of(test, KILN_GEMM_D, batched);
-    bool leads = (batched || leading > 0) && random_one_in(random, 2);
+    bool leads = (batched || leading > 0) && conformance_random_one_in(random, 2);
     if (contiguous && (matrix || shape == KILN_OPERAND_COLUMN))
         leads = false;
     tensor_plan plan = {.type = epilogue->type,
@@ -219,7 +220,7 @@ static bool make_operand(random_state *random, conformance_gemm_case *test, uint
     return true;
 }
 
-static bool make_operands(random_state *random, conformance_gemm_case *test, bool batched)
+static bool make_operands(uint64_t *random, conformance_gemm_case *test, bool batched)
 {
     int64_t width = test->n;
     for (uint32_t i = 0; i < test->desc.epilogue_count; i++) {
@@ -231,14 +232,13 @@ static bool make_operands(random_state *random, conformance_gemm_case *test, boo
     return true;
 }
 
-static bool make_groups(random_state *random, conformance_gemm_case *test)
+static bool make_groups(uint64_t *random, conformance_gemm_case *test)
 {
     const kiln_gemm_desc *desc = &test->desc;
-    tensor_plan plan = {.type = desc->grouping == KILN_GROUPING_K ? KILN_I64 : KILN_I32,
+    tensor_plan plan = {.type = KILN_I32,
                         .rank = 1,
-                        .columns = desc->grouping == KILN_GROUPING_CONTIGUOUS ? test->m
-                                   : desc->grouping == KILN_GROUPING_MASKED   ? desc->groups
-                                                                              : desc->groups + 1,
+                        .columns =
+                            desc->grouping == KILN_GROUPING_CONTIGUOUS ? test->m : desc->groups,
                         .how = ALIGNED};
     return desc->grouping == KILN_GROUPING_NONE ||
            make_tensor(random, test, KILN_GEMM_GROUPS, &plan);
@@ -258,12 +258,12 @@ static void promise_alignments(conformance_gemm_case *test)
     desc->d_alignment = kiln_tensor_alignment(&tensors[KILN_GEMM_D].tensor);
 }
 
-bool conformance_case_make_tensors(random_state *random, conformance_gemm_case *test)
+bool conformance_case_make_tensors(uint64_t *random, conformance_gemm_case *test)
 {
     kiln_gemm_desc *desc = &test->desc;
     conformance_tensor *tensors = test->tensors;
-    bool batched =
-        desc->grouping == KILN_GROUPING_NONE && (test->batch != 1 || random_one_in(random, 3));
+    bool batched = desc->grouping == KILN_GROUPING_NONE &&
+                   (test->batch != 1 || conformance_random_one_in(random, 3));
     bool made = make_factor(random, test, KILN_GEMM_A, batched) &&
                 make_factor(random, test, KILN_GEMM_B, batched) &&
                 make_like_d(random, test, KILN_GEMM_D, desc->d_type, test->d_columns, batched, 0);

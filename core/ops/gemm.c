@@ -28,10 +28,10 @@ static uint64_t gemm_inputs(const void *descriptor, const kiln_args_head *argume
     const kiln_gemm_args *args = (const kiln_gemm_args *)arguments;
     const kiln_tensor *a = &arguments->tensors[KILN_GEMM_A];
     uint64_t inputs = 0;
-    if (args->alpha != 0 &&
+    if (kiln_gemm_factor(desc, args->alpha) != 0 &&
         a->shape[a->rank - (desc->head.flags & KILN_GEMM_TRANSPOSE_A ? 2 : 1)] > 0)
         inputs |= 1u << KILN_GEMM_A | 1u << KILN_GEMM_B;
-    if (args->beta != 0)
+    if (kiln_gemm_factor(desc, args->beta) != 0)
         inputs |= 1u << KILN_GEMM_C;
     for (uint32_t i = 0; i < desc->epilogue_count; i++)
         if (desc->epilogues[i].operand != KILN_OPERAND_NONE &&

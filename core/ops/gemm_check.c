@@ -28,7 +28,8 @@ static kiln_status check_factors(const kiln_gemm_desc *desc, const kiln_args_hea
         if (beyond[i])
             return kiln_fail(KILN_UNSUPPORTED,
                              "gemm: the arguments hold fields that this version does not know");
-    if (((const kiln_gemm_args *)head)->beta != 0 && desc->c_type == KILN_TYPE_NONE)
+    if (desc->c_type == KILN_TYPE_NONE &&
+        kiln_gemm_factor(desc, ((const kiln_gemm_args *)head)->beta) != 0)
         return kiln_fail(KILN_INVALID, "gemm: beta is %g, but the plan has no C (c_type is none)",
                          ((const kiln_gemm_args *)head)->beta);
     return KILN_OK;
@@ -186,13 +187,23 @@ typedef struct gemm_run {
     int input_count, output_count;
 } gemm_run;
 
-/* The first epilogue that sees N/2 columns: behind SWIGLU, or beyond all. */
-static uint32_t narrow_from(const kiln_gemm_desc *desc)
+/* The first epilogue that sees N/2 columns: behind SWIGLU, or beyond all. D's columns are whole
+ * pieces of SWIGLU. */
+static kiln_status find_narrow(gemm_run *run)
 {
-    for (uint32_t i = 0; i < desc->epilogue_count; i++)
-        if (desc->epilogues[i].kind == KILN_EPILOGUE_SWIGLU)
-            return i + 1;
-    return KILN_GEMM_MAX_EPILOGUES + 1;
+    run->narrow = KILN_GEMM_MAX_EPILOGUES + 1;
+    for (uint32_t i = 0; i < run->desc->epilogue_count; i++) {
+        const kiln_epilogue *epilogue = &run->desc->epilogues[i];
+        if (epilogue->kind != KILN_EPILOGUE_SWIGLU)
+            continue;
+        run->narrow = i + 1;
+        if (epilogue->p0 > 0 && run->columns % (int64_t)epilogue->p0)
+            return kiln_fail(KILN_INVALID,
+                             "gemm: D has %lld columns, which are no whole pieces of the %lld that "
+                             "KILN_EPILOGUE_SWIGLU takes together",
+                             (long long)run->columns, (long long)epilogue->p0);
+    }
+    return KILN_OK;
 }
 
 /* The sizes of the product, from the shapes of D and A. */
@@ -209,7 +220,9 @@ static kiln_status find_sizes(gemm_run *run)
     run->m = d->shape[d->rank - 2];
     run->n = run->columns = d->shape[d->rank - 1];
     run->k = a->shape[flags & KILN_GEMM_TRANSPOSE_A ? a->rank - 2 : a->rank - 1];
-    run->narrow = narrow_from(desc);
+    kiln_status status = find_narrow(run);
+    if (status != KILN_OK)
+        return status;
     bool wide =
         run->narrow <= KILN_GEMM_MAX_EPILOGUES && __builtin_mul_overflow(run->columns, 2, &run->n);
     bool planned = desc->grouping == KILN_GROUPING_NONE
@@ -307,7 +320,7 @@ static kiln_status check_c_and_d(gemm_run *run)
                                    .output = true};
     kiln_status status =
         kiln_gemm_check_matrix(d, &expected, run->home, &run->outputs[run->output_count++]);
-    if (status != KILN_OK || ((const kiln_gemm_args *)run->head)->beta == 0)
+    if (status != KILN_OK || kiln_gemm_factor(desc, ((const kiln_gemm_args *)run->head)->beta) == 0)
         return status;
     expected.slot = KILN_GEMM_C;
     expected.type = desc->c_type;
@@ -356,13 +369,11 @@ static kiln_status check_groups(gemm_run *run)
     kiln_status status = need(run, KILN_GEMM_GROUPS, &tensor);
     if (status != KILN_OK)
         return status;
-    kiln_gemm_expected expected = {.slot = KILN_GEMM_GROUPS,
-                                   .type = desc->grouping == KILN_GROUPING_K ? KILN_I64 : KILN_I32,
-                                   .leading = 1,
-                                   .columns = desc->grouping == KILN_GROUPING_CONTIGUOUS ? run->m
-                                              : desc->grouping == KILN_GROUPING_MASKED
-                                                  ? desc->groups
-                                                  : desc->groups + 1};
+    kiln_gemm_expected expected = {
+        .slot = KILN_GEMM_GROUPS,
+        .type = KILN_I32,
+        .leading = 1,
+        .columns = desc->grouping == KILN_GROUPING_CONTIGUOUS ? run->m : desc->groups};
     if (tensor->rank != 1)
         return kiln_fail(KILN_INVALID, "gemm: GROUPS has rank %u; it must be a vector of %lld",
                          tensor->rank, (long long)expected.columns);

@@ -130,10 +130,11 @@ static kiln_status check_d_quantization(const kiln_gemm_desc *desc, bool quantiz
     if (!used)
         return KILN_OK;
     if (quantization->zero_type ||
-        (quantization->scale_type != KILN_F32 && quantization->scale_type != KILN_UE8M0))
+        (quantization->scale_type != KILN_F32 && quantization->scale_type != KILN_E4M3 &&
+         quantization->scale_type != KILN_UE8M0))
         return kiln_fail(KILN_INVALID,
                          "gemm: d_quantization has scale_type %s and zero_type %s; D has scales of "
-                         "f32 or ue8m0 and no zero points",
+                         "f32, e4m3 or ue8m0 and no zero points",
                          kiln_type_name(quantization->scale_type),
                          kiln_type_name(quantization->zero_type));
     if (quantization->block[0] != 1)
@@ -206,9 +207,18 @@ static kiln_status canonical_constants(kiln_epilogue *epilogue, uint32_t index)
 {
     bool clips = epilogue->kind == KILN_EPILOGUE_CLIP;
     bool scales = epilogue->kind == KILN_EPILOGUE_SCALE && epilogue->operand == KILN_OPERAND_NONE;
-    if ((!clips && !scales && epilogue->p0 != 0) || (!clips && epilogue->p1 != 0))
+    bool pairs = epilogue->kind == KILN_EPILOGUE_SWIGLU, takes_p0 = clips || scales || pairs;
+    if ((!takes_p0 && epilogue->p0 != 0) || (!clips && epilogue->p1 != 0))
         return kiln_fail(KILN_INVALID, "gemm: epilogue %u of kind %u takes no constants%s", index,
-                         epilogue->kind, scales ? " but p0" : "");
+                         epilogue->kind, takes_p0 ? " but p0" : "");
+    if (pairs && !(epilogue->p0 >= -1 && epilogue->p0 <= 0x1p53 &&
+                   epilogue->p0 == (double)(int64_t)epilogue->p0))
+        return kiln_fail(KILN_INVALID,
+                         "gemm: epilogue %u takes pieces of p0 = %g columns; it must be a whole "
+                         "number, or -1 for half of all",
+                         index, epilogue->p0);
+    if (pairs && (epilogue->p0 == 0 || epilogue->p0 == 1))
+        epilogue->p0 = 0; /* also not -0 */
     if (clips && !(epilogue->p0 <= epilogue->p1))
         return kiln_fail(
             KILN_INVALID,
@@ -216,7 +226,7 @@ static kiln_status canonical_constants(kiln_epilogue *epilogue, uint32_t index)
             index, epilogue->p0, epilogue->p1);
     if (!clips) /* not -0 */
         epilogue->p1 = 0;
-    if (!clips && !scales)
+    if (!takes_p0)
         epilogue->p0 = 0;
     return KILN_OK;
 }
@@ -235,7 +245,7 @@ static kiln_status canonical_epilogue(kiln_gemm_desc *desc, uint32_t index)
 /* What one epilogue demands of the others and of the product. */
 static kiln_status check_order(const kiln_gemm_desc *desc, bool *quantizes)
 {
-    bool swiglu = false;
+    const kiln_epilogue *swiglu = NULL;
     *quantizes = false;
     for (uint32_t i = 0; i < desc->epilogue_count; i++) {
         if (*quantizes)
@@ -249,12 +259,13 @@ static kiln_status check_order(const kiln_gemm_desc *desc, bool *quantizes)
             return kiln_fail(KILN_INVALID,
                              "gemm: epilogue %u is a second KILN_EPILOGUE_SWIGLU; one is possible",
                              i);
-        swiglu = true;
+        swiglu = &desc->epilogues[i];
     }
-    if (swiglu && desc->n % 2 && !(desc->head.flags & KILN_GEMM_DYNAMIC_N))
+    if (swiglu && !(desc->head.flags & KILN_GEMM_DYNAMIC_N) &&
+        desc->n % (swiglu->p0 > 0 ? 2 * (int64_t)swiglu->p0 : 2))
         return kiln_fail(KILN_INVALID,
-                         "gemm: n is %lld, but KILN_EPILOGUE_SWIGLU takes its columns in pairs",
-                         (long long)desc->n);
+                         "gemm: n is %lld, but KILN_EPILOGUE_SWIGLU takes pairs of %lld columns",
+                         (long long)desc->n, swiglu->p0 > 0 ? (long long)swiglu->p0 : 1);
     return KILN_OK;
 }
 
@@ -316,7 +327,7 @@ static kiln_status canonical_grouping(kiln_gemm_desc *desc)
                          "gemm: batch is %s%lld; with a grouping it must be 1, and not dynamic",
                          desc->head.flags & KILN_GEMM_DYNAMIC_BATCH ? "dynamic, up to " : "",
                          (long long)desc->batch);
-    if (desc->grouping == KILN_GROUPING_MASKED || desc->group_alignment == 1)
+    if (desc->group_alignment == 1)
         desc->group_alignment = 0;
     return KILN_OK;
 }

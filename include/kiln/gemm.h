@@ -11,19 +11,25 @@
  *
  * Meaning, on every backend:
  *   - A and B are both f64; or each is one of f32, f16, bf16, e4m3, e5m2, e2m1 or of i8, u8, i4,
- * u4, in any mix. An element of a quantised operand means (stored - zero point) * scale.
+ * u4, in any mix. An element of a quantised operand means (stored - zero point) * scale. C and D
+ * are each f32, f16, bf16, e4m3, e5m2, i8 or u8; or f64 where A and B are; or i32 where A and B are
+ * integers without scales. D may be e2m1 with KILN_EPILOGUE_QUANTIZE.
  *   - The sum over k accumulates in f64 for f64, and in at least f32 otherwise. Where A and B are
  * both integers it is exact, in i32, over every run of k in which the scales do not change (K up to
- * kiln_gemm_integer_depth, where it cannot overflow). alpha, beta and the epilogues are applied in
- * f32 (f64 for f64), in order, and the result is rounded once to D's type, to nearest even;
- * integers saturate. When D is i32, alpha and beta are applied in f64.
- *   - beta = 0 never reads C; alpha = 0 reads neither A nor B. K = 0 gives beta*C and the epilogue.
+ * kiln_gemm_integer_depth, where that cannot overflow). alpha, beta and the epilogues are applied
+ * in f32 (f64 for f64), in order, and the result is rounded once to D's type, to nearest even. When
+ * D is i32, alpha and beta are applied in f64.
+ *   - A result beyond D's range becomes Inf, or NaN in e4m3, which has no Inf; integers saturate,
+ * with NaN giving 0.
+ *   - alpha and beta are first rounded to the type in which they are applied; 0 means 0 after that.
+ * beta = 0 never reads C; alpha = 0 reads neither A nor B, packed or not. K = 0 gives beta*C and
+ * the epilogue.
  *   - Zero sizes are valid. Where D has no elements nothing is done, but that bias gradients, which
  * are then sums of no rows, are set to 0. A tensor without elements needs no memory.
  *   - NaN and Inf propagate as IEEE says, through relu and clip too.
- *   - The order of summation depends on types, K and the device alone, so bits do not change with
- * M, the other rows and columns, the batch, threads or packing (backends that cannot promise this
- * say so in their answer).
+ *   - The order of summation depends on types, K, the blocks of scales along K and the device
+ * alone, so bits do not change with M, the other rows and columns, the batch, threads or packing
+ * (backends that cannot promise this say so in their answer).
  *   - D may be C (same address, type, shape and strides). What a run writes (D, D_SCALE, bias
  * gradients) must otherwise overlap neither what it reads nor another of these.
  *
@@ -51,7 +57,7 @@ enum {
     KILN_GEMM_C = 2,
     KILN_GEMM_D = 3,
     KILN_GEMM_OPERAND = 4,  /* first of 8: operand of epilogue i is slot 4 + i */
-    KILN_GEMM_GROUPS = 12,  /* row → group, counts, or K offsets: by `grouping` */
+    KILN_GEMM_GROUPS = 12,  /* row → group, counts, or ends: by `grouping` */
     KILN_GEMM_D_SCALE = 13, /* what KILN_EPILOGUE_QUANTIZE finds */
     KILN_GEMM_SLOTS = 14
 };
@@ -60,14 +66,17 @@ enum {
 enum {
     KILN_GEMM_TRANSPOSE_A = 1,
     KILN_GEMM_TRANSPOSE_B = 2,
-    KILN_GEMM_PACKED_A = 4, /* A comes packed by kiln_plan_pack of this plan's backend */
+    /* A comes packed by kiln_plan_pack of this plan's backend, at the plan's sizes; a run whose
+     * dynamic sizes differ from the blob's is refused. */
+    KILN_GEMM_PACKED_A = 4,
     KILN_GEMM_PACKED_B = 8,
     /* The dimension's value is a maximum; a run's tensors give the actual one. */
     KILN_GEMM_DYNAMIC_M = 16,
     KILN_GEMM_DYNAMIC_N = 32,
     KILN_GEMM_DYNAMIC_K = 64,
     KILN_GEMM_DYNAMIC_BATCH = 128,
-    KILN_GEMM_SATURATE = 256 /* finite results beyond D's range become its largest value */
+    /* Finite results beyond D's range, and Inf in e4m3, become its largest value. */
+    KILN_GEMM_SATURATE = 256
 };
 
 /* Steps after alpha and beta, each v = f(v). x is the operand. erf-gelu: v/2 (1 + erf(v/√2));
@@ -84,14 +93,17 @@ typedef enum kiln_epilogue_kind {
     KILN_EPILOGUE_MULTIPLY = 7,  /* v * x, x a matrix [M, N] */
     KILN_EPILOGUE_SCALE = 8,     /* v * p0, or v * x with x a row vector, column vector or scalar */
     KILN_EPILOGUE_CLIP = 9,      /* clamped to [p0, p1], p0 <= p1; NaN stays */
-    /* Columns in pairs (gate, up): v becomes [M, N/2] with silu(v[2j]) * v[2j+1] in column j, and
-     * what follows sees N/2 columns. N is even. At most once. */
+    /* Pieces of p0 columns in pairs (gate, up): v becomes [M, N/2] with silu(gate) * up, the
+     * columns of a pair in column order, and what follows sees N/2 columns. p0 = 0 is 1: every
+     * other column a gate; p0 = -1 is N/2: the gates first, then all of up. N is a multiple of
+     * 2 p0 (of 2 where p0 is 0 or -1). At most once. */
     KILN_EPILOGUE_SWIGLU = 10,
     /* Last. For each row and each block of d_quantization.block[1] columns: m = the largest finite
-     * |v|, the scale s = m / L (L the largest value of D's type, 127 for i8) rounded to f32, or up
-     * to a power of two for ue8m0, never below 2^-126 nor beyond its type; s = 1 where m = 0. D =
-     * v / s, converted with KILN_SATURATE, and s goes into slot D_SCALE. D has at most 8 bits. No
-     * operand. */
+     * |v|, the scale s = m / L (L the largest value of D's type: 448 for e4m3, 57344 for e5m2, 6
+     * for e2m1, 127 for i8, 255 for u8) rounded to f32, or to e4m3, or up to a power of two for
+     * ue8m0, never below 2^-126 (2^-9 for e4m3) nor beyond its type; s = 1 where m = 0. D = v / s,
+     * converted with KILN_SATURATE, and s goes into slot D_SCALE. D has at most 8 bits. No operand.
+     */
     KILN_EPILOGUE_QUANTIZE = 11,
     /* Σ v over the rows, into the operand, an f32 (f64 for f64) row vector: over the whole batch or
      * all groups when it has rank 1, over each when it has rank 2. v stays. Rows that a grouping
@@ -128,37 +140,40 @@ typedef struct kiln_epilogue {
  * shape [⌈rows / block[0]⌉, ⌈columns / block[1]⌉ ] with any strides (unit column stride for types
  * of fewer than 8 bits), with the operand's leading dimension before, or without one: then shared.
  * So for B stored [N, K] {128, 128} is a scale per 128×128 block, {1, -1} one per column of op(B),
- * and {1, 32} one per column and 32 steps of k. Rows and columns count from the start of the
- * tensor, in groupings by K too. The tensor's scale_block says the same (0 for the whole extent).
+ * and {1, 32} one per column and 32 steps of k. A stride may be 0, so that one zero point serves
+ * all. Rows and columns count from the start of the tensor, in groupings by K too. The tensor's
+ * scale_block says the same (0 for the whole extent).
  *
  * D: only with KILN_EPILOGUE_QUANTIZE, whose blocks are {1, columns}; D_SCALE is a matrix of shape
  * [M, ⌈columns of D / block[1]⌉ ] with D's leading dimension; rows or columns contiguous. */
 typedef struct kiln_quantization {
-    uint32_t scale_type; /* f32, f16, bf16, e4m3, ue8m0; of D f32, ue8m0. NONE: scales are 1 */
-    uint32_t zero_type;  /* NONE, or the operand's own type, an integer. D has none */
-    int32_t block[2];    /* elements that share a scale; -1 = the whole extent */
+    /* f32, f16, bf16, e4m3, ue8m0; of D f32, e4m3, ue8m0. NONE: scales are 1 */
+    uint32_t scale_type;
+    uint32_t zero_type; /* NONE, or the operand's own type, an integer. D has none */
+    int32_t block[2];   /* elements that share a scale; -1 = the whole extent */
 } kiln_quantization;
 
-/* Several products in one. `batch` must be 1. Indices, counts and offsets are read when the work is
- * done, where the tensors are; what lies beyond its limits is clamped (an index that is no group is
- * padding; an offset that is less than the one before counts as that one) and makes the run, or the
- * wait for its stream, return KILN_CAPACITY. */
+/* Several products in one. `batch` must be 1. GROUPS, i32, is read when the work is done, where the
+ * tensors are; what lies beyond its limits is clamped (an index that is no group is padding; an end
+ * that is less than the one before counts as that one). All else is computed as usual, and the run
+ * returns KILN_CAPACITY; of a run on a stream the next wait for it does, once, and the stream goes
+ * on. */
 typedef enum kiln_grouping {
     KILN_GROUPING_NONE = 0,
-    /* Row i of op(A), C and D belongs to group GROUPS[i], i32 [M], in any order; B has the groups
-     * as leading dimension. Rows with -1 are padding: nothing of theirs is read or written. */
+    /* Row i of op(A), C and D belongs to group GROUPS[i] of [M], in any order; B has the groups as
+     * leading dimension. Rows with -1 are padding: nothing of theirs is read or written. */
     KILN_GROUPING_CONTIGUOUS = 1,
     /* A, B, C and D have the groups as leading dimension; of each group's M rows the first
-     * GROUPS[g], i32 [groups], count: the others are neither read nor written. */
+     * GROUPS[g] of [groups] count: the others are padding, neither read nor written. */
     KILN_GROUPING_MASKED = 2,
-    /* Group g is the steps of k from GROUPS[g] to GROUPS[g + 1] - 1, i64 [groups + 1], not
-     * decreasing; C and D have the groups as leading dimension. A group without steps gives beta*C
-     * and the epilogue. */
+    /* Group g is the steps of k from GROUPS[g - 1], or 0 for the first, up to GROUPS[g] of
+     * [groups], not decreasing: where each ends. C and D have the groups as leading dimension. A
+     * group without steps gives beta*C and the epilogue. */
     KILN_GROUPING_K = 3
 } kiln_grouping;
 
 /* How far a backend may leave the meaning above for speed: by max_rel_error * (|alpha| Σ|a||b| +
- * |beta||c|) beside the bound. */
+ * |beta||c|) beside the bound. It need not: exact kernels serve every precision. */
 typedef enum kiln_precision {
     KILN_PRECISION_EXACT = 0, /* not at all; max_rel_error is 0 */
     KILN_PRECISION_FAST = 1,  /* as AUTO with 0.01; max_rel_error is 0 */
@@ -183,8 +198,10 @@ typedef struct kiln_gemm_desc {
     uint32_t epilogue_count;
     int64_t groups;
     /* Promise about a contiguous grouping: every group begins at a multiple of this many rows, and
-     * so does padding, but for padding behind the last rows of a group; about one by K: every
-     * offset is a multiple. 0 = none. */
+     * so does padding, but for padding behind the last rows of a group; about one by K: every end
+     * is a multiple. In return, padding between the last row of a group, contiguous or masked, and
+     * the next multiple (or M) may be read, and of D and D_SCALE overwritten with anything, so that
+     * a kernel can store whole tiles. 0 or 1 = none. */
     int64_t group_alignment;
     kiln_quantization a_quantization, b_quantization, d_quantization;
     kiln_epilogue epilogues[KILN_GEMM_MAX_EPILOGUES];
@@ -203,14 +220,20 @@ KILN_STATIC_ASSERT(sizeof(kiln_gemm_desc) == 8 + 4 * 8 + 8 * 4 + 8 + 8 + 8 + 8 +
                                                  KILN_GEMM_MAX_EPILOGUES * 32,
                    "a descriptor has no padding");
 
-/* The largest K at which a sum of products of integers cannot overflow i32: by the largest
- * magnitude of an element less its zero point. 131,071 for i8, 65,793 for u8 and i8. INT64_MAX
- * where A or B is no integer. */
+/* The largest K at which no sum of products of integers can overflow i32, between two changes of
+ * scales: by the largest magnitude of an element less its zero point. Without scales 131,071 for
+ * i8, 65,793 for u8 and i8. INT64_MAX where A or B is no integer, and where every block of scales
+ * is short enough. */
 static inline int64_t kiln_gemm_integer_depth(const kiln_gemm_desc *desc)
 {
-    int64_t limit = INT32_MAX;
+    int64_t limit = INT32_MAX, run = INT64_MAX;
     for (int i = 0; i < 2; i++) {
-        bool zero = (i ? desc->b_quantization : desc->a_quantization).zero_type != KILN_TYPE_NONE;
+        const kiln_quantization *quantization = i ? &desc->b_quantization : &desc->a_quantization;
+        bool zero = quantization->zero_type != KILN_TYPE_NONE;
+        uint32_t transpose = i ? KILN_GEMM_TRANSPOSE_B : KILN_GEMM_TRANSPOSE_A;
+        int32_t block = quantization->block[(i == 0) != ((desc->head.flags & transpose) != 0)];
+        if (quantization->scale_type != KILN_TYPE_NONE && block > 0 && block < run)
+            run = block;
         switch (i ? desc->b_type : desc->a_type) {
         case KILN_I8:
             limit /= zero ? 255 : 128;
@@ -228,7 +251,16 @@ static inline int64_t kiln_gemm_integer_depth(const kiln_gemm_desc *desc)
             return INT64_MAX;
         }
     }
-    return limit;
+    return run <= limit ? INT64_MAX : limit;
+}
+
+/* alpha or beta of a run as it is applied, and compared with 0. */
+static inline double kiln_gemm_factor(const kiln_gemm_desc *desc, double value)
+{
+    /* volatile: gcc 12 leaves the rounding out where it joins two of these. */
+    volatile float narrow = (float)value;
+    bool wide = desc->a_type == KILN_F64 || desc->d_type == KILN_I32;
+    return wide ? value : (double)narrow;
 }
 
 /* What a tensor's scale and zero_point say, as a descriptor says it. */

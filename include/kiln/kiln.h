@@ -305,7 +305,8 @@ KILN_API kiln_status kiln_stream_create(kiln_device *device, kiln_stream **strea
 KILN_API void kiln_stream_destroy(kiln_stream *stream);
 
 /* Waits until everything queued has finished. A fault of the device is returned by this and by
- * every later wait; what was queued behind it did not run. */
+ * every later wait; what was queued behind it did not run. KILN_CAPACITY is no fault: it says that
+ * something queued since the last wait has exceeded a capacity, and all else was done. */
 KILN_API kiln_status kiln_stream_wait(kiln_stream *stream);
 
 KILN_API kiln_device *kiln_stream_device(const kiln_stream *stream);
@@ -316,7 +317,8 @@ KILN_API kiln_device *kiln_stream_device(const kiln_stream *stream);
 typedef kiln_status (*kiln_stream_fn)(void *argument, kiln_status status);
 
 /* Queues function(argument, status) behind what is queued. It runs on a thread of the device's
- * choosing, must not wait for streams or events, and its negative status faults the stream. */
+ * choosing, must not wait for streams or events, and its negative status faults the stream, but
+ * for KILN_CAPACITY, which the next wait returns. */
 KILN_API kiln_status kiln_stream_enqueue(kiln_stream *stream, kiln_stream_fn function,
                                          void *argument);
 
@@ -527,9 +529,9 @@ KILN_API kiln_status kiln_plan_pack_size(kiln_plan *plan, uint32_t operand, int6
 
 /* Packs `source` (strided, on the plan's device or the host) into `packed` (layout
  * KILN_LAYOUT_PACKED, type and shape as the source's, over at least that many bytes on the plan's
- * device). Scales and zero points go into the blob, so that `packed` has none; unpack writes them
- * back into destination's. Making a packed operand fixes the backend: other plans refuse it.
- * Streams as for kiln_plan_run. Unpack is the inverse and exact. */
+ * device, none of them the source's). Scales and zero points go into the blob, so that `packed` has
+ * none; unpack writes them back into destination's. Making a packed operand fixes the backend:
+ * other plans refuse it. Streams as for kiln_plan_run. Unpack is the inverse and exact. */
 KILN_API kiln_status kiln_plan_pack(kiln_plan *plan, kiln_stream *stream, uint32_t operand,
                                     const kiln_tensor *source, const kiln_tensor *packed);
 KILN_API kiln_status kiln_plan_unpack(kiln_plan *plan, kiln_stream *stream, uint32_t operand,

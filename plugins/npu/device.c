@@ -42,6 +42,7 @@ struct npu_stream {
     uint64_t done;
     int status;
     char text[NPU_TEXT];
+    char exceeded[NPU_TEXT]; /* the next wait says it; "" = nothing to say */
     struct npu_counters counters;
     struct command commands[NPU_QUEUE_DEPTH];
 };
@@ -150,7 +151,9 @@ static int execute(struct npu_stream *stream, const struct command *command,
 
 static void fail_locked(struct npu_stream *stream, int status, const char *text)
 {
-    if (stream->status < 0 || status >= 0)
+    if (status == NPU_CAPACITY && !stream->exceeded[0])
+        snprintf(stream->exceeded, sizeof stream->exceeded, "%s", text);
+    if (stream->status < 0 || status >= 0 || status == NPU_CAPACITY)
         return;
     stream->status = status;
     snprintf(stream->text, sizeof stream->text, "%s", text);
@@ -317,8 +320,13 @@ int npu_stream_wait(struct npu_stream *stream, char *error, size_t size)
     pthread_mutex_lock(&stream->device->system->lock);
     drain_locked(stream, stream->queued);
     int status = stream->status;
-    if (status < 0)
+    if (status < 0) {
         snprintf(error, size, "%s", stream->text);
+    } else if (stream->exceeded[0]) {
+        snprintf(error, size, "%s", stream->exceeded);
+        stream->exceeded[0] = 0;
+        status = NPU_CAPACITY;
+    }
     pthread_mutex_unlock(&stream->device->system->lock);
     return status;
 }

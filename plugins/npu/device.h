@@ -21,7 +21,8 @@ enum npu_status {
     NPU_INVALID = -1,
     NPU_NO_MEMORY = -3,
     NPU_FAULT = -9,
-    NPU_NOT_READY = -11
+    NPU_NOT_READY = -11,
+    NPU_CAPACITY = -14
 };
 
 #define NPU_TEXT        512
@@ -44,7 +45,8 @@ struct npu_device;
 struct npu_stream;
 struct npu_event;
 
-/* A host function. `status` is NPU_OK or the fault of the stream; a negative result faults it. */
+/* A host function. `status` is NPU_OK or the fault of the stream; a negative result faults it,
+   but that NPU_CAPACITY is said by the next wait alone. */
 typedef int (*npu_host_function)(void *argument, int status);
 
 void npu_system_open(struct npu_system *system,
@@ -65,7 +67,8 @@ int npu_stream_create(struct npu_device *device, struct npu_stream **stream, cha
 /* Waits until all is done, then frees. Not from a host function of the same device. A stream that
    waits for a gate is done when someone completes the gate. */
 void npu_stream_destroy(struct npu_stream *stream);
-/* Waits until what is queued is done; returns the stream's fault, if any. */
+/* Waits until what is queued is done; returns the stream's fault, if any, else NPU_CAPACITY, once,
+   when a function has returned that. */
 int npu_stream_wait(struct npu_stream *stream, char *error, size_t size);
 /* What has been counted so far; waits for nothing. */
 void npu_stream_counters(struct npu_stream *stream, struct npu_counters *counters);

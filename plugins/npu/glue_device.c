@@ -6,7 +6,8 @@
 #include <stdlib.h>
 
 _Static_assert((int)KILN_INVALID == (int)NPU_INVALID && (int)KILN_NO_MEMORY == (int)NPU_NO_MEMORY &&
-                   (int)KILN_FAULT == (int)NPU_FAULT && (int)KILN_NOT_READY == (int)NPU_NOT_READY,
+                   (int)KILN_FAULT == (int)NPU_FAULT && (int)KILN_NOT_READY == (int)NPU_NOT_READY &&
+                   (int)KILN_CAPACITY == (int)NPU_CAPACITY,
                "statuses of the engine are kiln_status");
 _Static_assert(KILN_MAX_RANK == NPU_RANK, "transfers have Kiln's ranks");
 

@@ -68,8 +68,8 @@ static bool accept_types(const kiln_gemm_desc *desc, struct npu_gemm *gemm, kiln
 
 static bool is_plain(const kiln_quantization *quantization)
 {
-    return !quantization->scale_type && !quantization->zero_type && !quantization->block[0] &&
-           !quantization->block[1];
+    static const kiln_quantization none;
+    return memcmp(quantization, &none, sizeof none) == 0;
 }
 
 static bool accept_modes(const kiln_gemm_desc *desc, kiln_answer *answer)
@@ -77,14 +77,12 @@ static bool accept_modes(const kiln_gemm_desc *desc, kiln_answer *answer)
     if (desc->head.flags & ~(uint32_t)KNOWN_FLAGS)
         return kiln_decline(answer, "flags = 0x%x: npu knows 0x%x", (unsigned)desc->head.flags,
                             (unsigned)KNOWN_FLAGS);
-    if (desc->precision != KILN_PRECISION_EXACT && desc->precision != KILN_PRECISION_FAST)
-        return kiln_decline(answer,
-                            "precision = %u: npu has one precision, and cannot be asked for a "
-                            "relative error",
-                            (unsigned)desc->precision);
-    if (desc->max_rel_error != 0)
-        return kiln_decline(answer, "max_rel_error = %g: npu has one precision",
-                            desc->max_rel_error);
+    if (desc->precision > KILN_PRECISION_AUTO) /* the exact kernels serve all that are known */
+        return kiln_decline(answer, "precision = %u is not known", (unsigned)desc->precision);
+    double most = desc->precision == KILN_PRECISION_AUTO ? 1 : 0;
+    if (!(desc->max_rel_error >= 0 && desc->max_rel_error <= most))
+        return kiln_decline(answer, "max_rel_error = %g with precision = %u: from 0 to %g",
+                            desc->max_rel_error, (unsigned)desc->precision, most);
     if (desc->grouping != KILN_GROUPING_NONE || desc->groups)
         return kiln_decline(answer, "grouping = %u with %lld groups: npu groups nothing",
                             (unsigned)desc->grouping, (long long)desc->groups);

@@ -152,8 +152,8 @@ static kiln_status bind_all(const struct npu_gemm_plan *plan, const kiln_gemm_ar
     bound->m = d->shape[d->rank - 2];
     bound->n = d->shape[d->rank - 1];
     bound->batch = d->rank == 3 ? d->shape[0] : 1;
-    bound->alpha = arguments->alpha;
-    bound->beta = arguments->beta;
+    bound->alpha = kiln_gemm_factor(&plan->desc, arguments->alpha);
+    bound->beta = kiln_gemm_factor(&plan->desc, arguments->beta);
     bound->k = a->rank >= 2 ? a->shape[a->rank - (plan->gemm.transpose_a ? 2 : 1)] : 0;
     variant->product = plan->gemm.product && bound->alpha != 0 && bound->k > 0;
     variant->read_c = plan->gemm.read_c && bound->beta != 0;

@@ -111,12 +111,24 @@ void ref_gemm_multiply(const ref_gemm_product *product, const ref_gemm_place *pl
 
 typedef struct ref_gemm_finish {
     const kiln_gemm_desc *desc;
-    bool wide; /* in double; else every step is rounded to f32 */
-    double alpha, beta;
+    bool wide;                /* in double; else every step is rounded to f32 */
+    double alpha, beta;       /* kiln_gemm_factor of what the arguments say */
     ref_matrix c, d, d_scale; /* c.data is NULL when beta is 0 */
     ref_matrix operands[KILN_GEMM_MAX_EPILOGUES];
     int64_t tile_columns; /* from one row of gradients to the next */
 } ref_gemm_finish;
+
+/* Columns of a piece of SWIGLU, which makes `columns` of all. */
+static inline int64_t ref_swiglu_piece(const kiln_epilogue *epilogue, int64_t columns)
+{
+    return epilogue->p0 < 0 ? columns : epilogue->p0 > 0 ? (int64_t)epilogue->p0 : 1;
+}
+
+/* A parameter of an epilogue as it is applied. */
+static inline double ref_parameter(bool wide, double value)
+{
+    return wide ? value : (double)(float)value;
+}
 
 /* alpha, beta and the epilogues on the `count` sums of a row of op(A) op(B) from `column` on, which
  * stand in slot->values, then the result into D. */

@@ -35,15 +35,10 @@ static void round_row(bool wide, int64_t count, double *values)
             values[j] = (double)(float)values[j];
 }
 
-static double parameter(bool wide, double value)
-{
-    return wide ? value : (double)(float)value;
-}
-
 static void apply(const kiln_epilogue *epilogue, bool wide, int64_t count, double *v,
                   const double *x)
 {
-    double p0 = parameter(wide, epilogue->p0), p1 = parameter(wide, epilogue->p1);
+    double p0 = ref_parameter(wide, epilogue->p0), p1 = ref_parameter(wide, epilogue->p1);
     switch (epilogue->kind) {
     case KILN_EPILOGUE_BIAS:
     case KILN_EPILOGUE_RESIDUAL:
@@ -85,29 +80,29 @@ static void combine(const ref_gemm_finish *finish, int64_t entry, int64_t row, i
                     int64_t count, double *values, double *other)
 {
     bool wide = finish->wide;
-    double alpha = parameter(wide, finish->alpha), beta = parameter(wide, finish->beta);
     round_row(wide, count, values);
     for (int64_t j = 0; j < count; j++)
-        values[j] *= alpha;
+        values[j] *= finish->alpha;
     round_row(wide, count, values);
     if (!finish->c.data)
         return;
     ref_matrix_load(&finish->c, entry, row, column, count, other);
     round_row(wide, count, other);
     for (int64_t j = 0; j < count; j++)
-        other[j] *= beta;
+        other[j] *= finish->beta;
     round_row(wide, count, other);
     for (int64_t j = 0; j < count; j++)
         values[j] += other[j];
     round_row(wide, count, values);
 }
 
-/* Pairs of columns (gate, up) become one. */
-static void swiglu(bool wide, int64_t pairs, double *v)
+/* Pairs (gate, up) of pieces of `piece` columns become one; a value is read before its place is
+ * written. */
+static void swiglu(bool wide, int64_t pairs, int64_t piece, double *v)
 {
     for (int64_t j = 0; j < pairs; j++) {
-        double gate = parameter(wide, silu(v[2 * j]));
-        v[j] = gate * v[2 * j + 1];
+        const double *gate = v + j + j / piece * piece;
+        v[j] = ref_parameter(wide, silu(*gate)) * gate[piece];
     }
 }
 
@@ -146,7 +141,7 @@ void ref_gemm_finish_row(const ref_gemm_finish *finish, int64_t entry, int64_t r
         case KILN_EPILOGUE_SWIGLU:
             count /= 2;
             column /= 2;
-            swiglu(finish->wide, count, values);
+            swiglu(finish->wide, count, ref_swiglu_piece(epilogue, count), values);
             break;
         case KILN_EPILOGUE_BIAS_GRADIENT:
             for (int64_t j = 0; j < count; j++)

@@ -38,14 +38,6 @@ static int32_t read_i32(const kiln_tensor *tensor, const char *data, int64_t ind
     return value;
 }
 
-static int64_t read_i64(const kiln_tensor *tensor, const char *data, int64_t index)
-{
-    int64_t value;
-    memcpy(&value, data + index * tensor->strides[tensor->rank - 1] * (int64_t)sizeof value,
-           sizeof value);
-    return value;
-}
-
 static int64_t row_tiles(const ref_gemm_groups *groups, int64_t rows)
 {
     return ref_divide_up(rows, groups->tile_rows);
@@ -94,15 +86,16 @@ static void read_masked(ref_gemm_groups *groups, const kiln_tensor *tensor, cons
     }
 }
 
-static void read_offsets(ref_gemm_groups *groups, const kiln_tensor *tensor, const char *data)
+static void read_ends(ref_gemm_groups *groups, const kiln_tensor *tensor, const char *data)
 {
-    for (int64_t i = 0; i <= groups->count; i++) {
-        int64_t offset = read_i64(tensor, data, i), least = i ? groups->begin[i - 1] : 0;
-        if (offset < least || offset > groups->depth) {
-            violate(groups, i, offset);
-            offset = offset < least ? least : groups->depth;
+    groups->begin[0] = 0;
+    for (int64_t group = 0; group < groups->count; group++) {
+        int64_t end = read_i32(tensor, data, group), least = groups->begin[group];
+        if (end < least || end > groups->depth) {
+            violate(groups, group, end);
+            end = end < least ? least : groups->depth;
         }
-        groups->begin[i] = offset;
+        groups->begin[group + 1] = end;
     }
 }
 
@@ -115,7 +108,7 @@ void ref_gemm_groups_read(ref_gemm_groups *groups, const kiln_tensor *tensor, co
         return;
     groups->begin = (int64_t *)(void *)workspace;
     if (groups->grouping == KILN_GROUPING_K) {
-        read_offsets(groups, tensor, data);
+        read_ends(groups, tensor, data);
         return;
     }
     groups->first_tile = groups->begin + groups->count + 1;
@@ -187,7 +180,7 @@ kiln_status ref_gemm_groups_status(const ref_gemm_groups *groups, const kiln_hos
                                "count was clamped%s",
                                at, value, (long long)groups->rows, others);
     return host->set_error(KILN_CAPACITY,
-                           "gemm: the offset groups[%lld] is %lld; offsets must not decrease and "
-                           "lie in 0 to k = %lld; it was clamped%s",
+                           "gemm: group %lld ends at step %lld; ends must not decrease and lie in "
+                           "0 to k = %lld; it was clamped%s",
                            at, value, (long long)groups->depth, others);
 }

@@ -17,27 +17,39 @@ static int64_t round_up(int64_t extent, int64_t unit)
                                                                                : rounded;
 }
 
-/* The least common multiple of a block of scales, in columns before SWIGLU, and a panel. */
-static int64_t scaled_columns(const kiln_gemm_desc *desc)
+/* The least common multiple; INT64_MAX, which stands for all, beyond counting. */
+static int64_t common_multiple(int64_t a, int64_t b)
 {
-    int64_t block = desc->d_quantization.block[1];
-    if (block < 0)
+    int64_t shared = a, rest = b, multiple;
+    if (a == INT64_MAX || b == INT64_MAX)
         return INT64_MAX;
-    if (ref_gemm_find(desc, KILN_EPILOGUE_SWIGLU))
-        block *= 2;
-    int64_t shared = REF_COLUMNS; /* the power of two that both are multiples of */
-    while (block % shared)
-        shared /= 2;
-    return block / shared * REF_COLUMNS;
+    while (rest) {
+        int64_t next = shared % rest;
+        shared = rest;
+        rest = next;
+    }
+    return __builtin_mul_overflow(a / shared, b, &multiple) ? INT64_MAX : multiple;
 }
 
-/* Whole panels, no more than are needed. A block of scales is found in one piece: a tile is as wide
+/* Columns that must stand in one tile: pairs of pieces of SWIGLU, blocks of scales of QUANTIZE. */
+static int64_t bound_columns(const kiln_gemm_desc *desc)
+{
+    const kiln_epilogue *swiglu = ref_gemm_find(desc, KILN_EPILOGUE_SWIGLU);
+    int64_t unit = REF_COLUMNS, halves = swiglu ? 2 : 1;
+    if (swiglu && swiglu->p0 != 0)
+        unit = swiglu->p0 < 0 ? INT64_MAX : common_multiple(unit, 2 * (int64_t)swiglu->p0);
+    if (ref_gemm_find(desc, KILN_EPILOGUE_QUANTIZE))
+        unit = desc->d_quantization.block[1] < 0
+                   ? INT64_MAX
+                   : common_multiple(unit, halves * desc->d_quantization.block[1]);
+    return unit;
+}
+
+/* Whole panels, no more than are needed. What belongs together is found in one tile: it is as wide
  * as it takes, and lower for that. */
 static void find_tile(const kiln_gemm_desc *desc, ref_gemm_layout *layout)
 {
-    int64_t columns = TILE, rows = TILE;
-    if (ref_gemm_find(desc, KILN_EPILOGUE_QUANTIZE))
-        columns = round_up(TILE, scaled_columns(desc));
+    int64_t columns = round_up(TILE, bound_columns(desc)), rows = TILE;
     columns = ref_smaller(columns, round_up(desc->n, REF_COLUMNS));
     if (columns > TILE)
         rows = columns >= TILE * TILE / REF_ROWS ? REF_ROWS

@@ -6,6 +6,8 @@
  *   C and D    f32, f16, bf16, e4m3, e5m2, i8, u8; also f64 when A is f64, i32 when A and B are
  *              integers without scales, and D e2m1 when it is quantised
  *   operands   f32, f16, bf16; also f64 when A is f64 */
+#include <math.h>
+
 #include "plugins/ref/gemm.h"
 
 enum {
@@ -172,9 +174,10 @@ static bool accept_quantized_output(const kiln_gemm_desc *desc, kiln_answer *ans
         return kiln_decline(
             answer, "d_type = %s: ref quantises to e4m3, e5m2, e2m1, i8 and u8 (epilogue QUANTIZE)",
             kiln_type_name(desc->d_type));
-    if (quantization->scale_type != KILN_F32 && quantization->scale_type != KILN_UE8M0)
+    if (quantization->scale_type != KILN_F32 && quantization->scale_type != KILN_E4M3 &&
+        quantization->scale_type != KILN_UE8M0)
         return kiln_decline(answer,
-                            "d_quantization.scale_type = %s: ref quantises D with f32 or ue8m0",
+                            "d_quantization.scale_type = %s: D has scales of f32, e4m3 or ue8m0",
                             kiln_type_name(quantization->scale_type));
     if (quantization->zero_type)
         return kiln_decline(answer, "d_quantization.zero_type = %s: D has no zero points",
@@ -246,6 +249,19 @@ static unsigned operand_shapes(uint32_t kind)
     }
 }
 
+/* Pieces of SWIGLU of p0 columns: 0 = 1, -1 = half of all. */
+static bool accept_pieces(const kiln_gemm_desc *desc, double p0, kiln_answer *answer)
+{
+    if (!(p0 >= -1 && p0 <= 0x1p53 && p0 == floor(p0)))
+        return kiln_decline(answer, "p0 = %g: SWIGLU takes pieces of whole columns, or -1", p0);
+    int64_t piece = p0 > 0 ? (int64_t)p0 : 1;
+    if (desc->n % piece || desc->n / piece % 2)
+        if (!(desc->head.flags & KILN_GEMM_DYNAMIC_N))
+            return kiln_decline(answer, "n = %lld: SWIGLU takes pieces of %lld columns in pairs",
+                                (long long)desc->n, (long long)piece);
+    return true;
+}
+
 static bool accept_epilogue(const kiln_gemm_desc *desc, uint32_t i, kiln_answer *answer)
 {
     const kiln_epilogue *epilogue = &desc->epilogues[i];
@@ -268,9 +284,8 @@ static bool accept_epilogue(const kiln_gemm_desc *desc, uint32_t i, kiln_answer 
     if (epilogue->kind == KILN_EPILOGUE_SWIGLU &&
         epilogue != ref_gemm_find(desc, KILN_EPILOGUE_SWIGLU))
         return kiln_decline(answer, "epilogues[%u].kind = 10: only one may be SWIGLU", (unsigned)i);
-    if (epilogue->kind == KILN_EPILOGUE_SWIGLU && desc->n % 2 &&
-        !(desc->head.flags & KILN_GEMM_DYNAMIC_N))
-        return kiln_decline(answer, "n = %lld: SWIGLU takes columns in pairs", (long long)desc->n);
+    if (epilogue->kind == KILN_EPILOGUE_SWIGLU && !accept_pieces(desc, epilogue->p0, answer))
+        return false;
     if (epilogue->kind == KILN_EPILOGUE_QUANTIZE && i + 1 != desc->epilogue_count)
         return kiln_decline(answer, "epilogues[%u].kind = 11: QUANTIZE must be the last",
                             (unsigned)i);

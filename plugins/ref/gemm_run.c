@@ -133,8 +133,8 @@ static void measure(gemm_run *run, const kiln_gemm_args *arguments)
                                     .tile_rows = run->plan->layout.tile_rows};
     run->finish.desc = desc;
     run->finish.wide = desc->a_type == KILN_F64 || desc->d_type == KILN_I32;
-    run->finish.alpha = arguments->alpha;
-    run->finish.beta = arguments->beta;
+    run->finish.alpha = kiln_gemm_factor(desc, arguments->alpha);
+    run->finish.beta = kiln_gemm_factor(desc, arguments->beta);
     run->finish.tile_columns = run->plan->layout.tile_columns;
 }
 
@@ -160,7 +160,7 @@ static kiln_status bind_product(gemm_run *run, const kiln_gemm_args *arguments)
     kiln_tensor a = ref_gemm_tensor(arguments, KILN_GEMM_A),
                 b = ref_gemm_tensor(arguments, KILN_GEMM_B);
     product->blas = run->plan->instance->blas;
-    product->none = arguments->alpha == 0 || run->k == 0;
+    product->none = run->finish.alpha == 0 || run->k == 0;
     product->exact_runs = run->plan->layout.exact_runs;
     if (product->none)
         return KILN_OK;
@@ -211,7 +211,7 @@ static kiln_status bind(gemm_run *run, const kiln_gemm_args *arguments)
     kiln_status status = bind_matrix(plan, arguments, KILN_GEMM_D, KILN_OPERAND_MATRIX, &finish->d);
     if (status == KILN_OK)
         status = bind_product(run, arguments);
-    if (status == KILN_OK && arguments->beta != 0)
+    if (status == KILN_OK && finish->beta != 0)
         status = bind_matrix(plan, arguments, KILN_GEMM_C, KILN_OPERAND_MATRIX, &finish->c);
     if (status == KILN_OK && ref_gemm_find(&plan->desc, KILN_EPILOGUE_QUANTIZE))
         status =
@@ -220,22 +220,6 @@ static kiln_status bind(gemm_run *run, const kiln_gemm_args *arguments)
 }
 
 /* ---- The run ---- */
-
-/* The caller's arguments may be longer than this plugin knows, but must not say anything there. */
-static kiln_status check_size(const kiln_host *host, const kiln_args_head *arguments)
-{
-    const unsigned char *bytes = (const unsigned char *)arguments;
-    if (arguments->struct_size < sizeof(kiln_gemm_args))
-        return host->set_error(KILN_INVALID, "ref: the arguments' struct_size is %u, not %zu",
-                               (unsigned)arguments->struct_size, sizeof(kiln_gemm_args));
-    for (size_t i = sizeof(kiln_gemm_args); i < arguments->struct_size; i++)
-        if (bytes[i])
-            return host->set_error(
-                KILN_UNSUPPORTED,
-                "ref: the arguments say something at byte %zu; ref knows %zu bytes", i,
-                sizeof(kiln_gemm_args));
-    return KILN_OK;
-}
 
 /* Without rows the sums over rows are 0, and nothing else is written or read. */
 static kiln_status run_without_rows(gemm_run *run, const kiln_run_context *context,
@@ -273,9 +257,12 @@ kiln_status ref_gemm_run(void *plan, const kiln_run_context *context,
     const kiln_host *host = run.plan->instance->host;
     const ref_gemm_layout *layout = &run.plan->layout;
     const kiln_gemm_args *args = (const kiln_gemm_args *)arguments;
-    kiln_status status = check_size(host, arguments);
+    kiln_status status = kiln_check_arguments(arguments, sizeof(kiln_gemm_args));
     if (status != KILN_OK)
-        return status;
+        return host->set_error(status,
+                               "ref: the arguments' struct_size is %u; ref knows %zu bytes, and "
+                               "nothing may be said behind them",
+                               (unsigned)arguments->struct_size, sizeof(kiln_gemm_args));
     int64_t slots = (context->workspace_bytes - layout->groups_bytes) / layout->slot_bytes;
     if (!context->workspace || slots < 1)
         return host->set_error(KILN_INTERNAL,

@@ -73,6 +73,8 @@ double ref_scale_for(uint32_t d_type, uint32_t type, double largest)
     double scale = largest / largest_of(d_type);
     if (largest == 0)
         return 1;
+    if (type == KILN_E4M3)
+        return kiln_f64_from_e4m3(kiln_e4m3_from_f64(fmax(scale, 0x1p-9), KILN_SATURATE));
     if (type == KILN_UE8M0)
         return scale > 0x1p127 ? 0x1p127
                                : kiln_f64_from_ue8m0(kiln_ue8m0_from_f64(fmax(scale, 0x1p-126)));

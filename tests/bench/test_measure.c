@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "bench/measure.h"
-#include "bench/random.h"
 #include "bench/session.h"
 #include "bench/statistics.h"
+#include "conformance/random.h"
 
 /* ---- Statistics ---- */
 
@@ -63,7 +63,7 @@ static void ratios_are_paired(void **state)
     double peer[30], kiln[30];
     uint64_t random = 3;
     for (int i = 0; i < 30; i++) {
-        kiln[i] = 100 + 50 * bench_random_unit(&random);
+        kiln[i] = 100 + 50 * conformance_random_unit(&random);
         peer[i] = 2 * kiln[i];
     }
     /* Whatever disturbs both alike in a round must not widen the interval. */
@@ -80,8 +80,8 @@ static void ratio_intervals(void **state)
     double peer[COUNT], kiln[COUNT];
     uint64_t random = 5;
     for (int i = 0; i < COUNT; i++) {
-        kiln[i] = 100 + 5 * bench_random_unit(&random);
-        peer[i] = 120 + 5 * bench_random_unit(&random);
+        kiln[i] = 100 + 5 * conformance_random_unit(&random);
+        peer[i] = 120 + 5 * conformance_random_unit(&random);
     }
     bench_estimate ratio = bench_ratio_estimate(peer, kiln, COUNT, 1);
     assert_near(ratio.value, bench_median(peer, COUNT) / bench_median(kiln, COUNT));

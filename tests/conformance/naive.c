@@ -306,11 +306,17 @@ static double scale_of(const naive_run *run, int64_t first, int64_t last)
     if (largest == 0)
         return 1;
     double scale = (double)(float)(largest / largest_of(run->desc->d_type));
-    if (run->desc->d_quantization.scale_type == KILN_UE8M0)
+    uint32_t type = run->desc->d_quantization.scale_type;
+    double least = type == KILN_E4M3 ? 0x1p-9 : 0x1p-126;
+    if (type == KILN_UE8M0)
         scale = kiln_f64_from_ue8m0(kiln_ue8m0_from_f64(scale));
+    if (scale < least)
+        scale = least;
+    if (type == KILN_E4M3)
+        scale = kiln_f64_from_e4m3(kiln_e4m3_from_f64(scale, KILN_SATURATE));
     if (is_mistake(run, NAIVE_SCALE_CODE))
-        scale *= run->desc->d_quantization.scale_type == KILN_UE8M0 ? 2 : 1.00001;
-    return scale < 0x1p-126 ? 0x1p-126 : scale;
+        scale *= type == KILN_UE8M0 ? 2 : type == KILN_E4M3 ? 1.125 : 1.00001;
+    return scale;
 }
 
 static void quantize(const naive_run *run, int64_t lead, int64_t row, int64_t width)
@@ -373,9 +379,13 @@ static void finish_row(naive_run *run, int64_t group, int64_t d_lead, int64_t ro
         if (kind == KILN_EPILOGUE_SWIGLU) {
             bool swapped = is_mistake(run, NAIVE_SWAPPED_PAIR);
             width /= 2;
-            for (int64_t j = 0; j < width; j++)
-                run->values[j] = rounded(run, rounded(run, silu(run->values[2 * j + swapped])) *
-                                                  run->values[2 * j + !swapped]);
+            int64_t piece = desc->epilogues[i].p0 < 0 ? width : (int64_t)desc->epilogues[i].p0;
+            piece += piece == 0;
+            for (int64_t j = 0; j < width; j++) {
+                const double *pair = run->values + j + j / piece * piece;
+                run->values[j] = rounded(run, rounded(run, silu(pair[swapped ? piece : 0])) *
+                                                  pair[swapped ? 0 : piece]);
+            }
             continue;
         }
         for (int64_t j = 0; j < width; j++)
@@ -481,7 +491,7 @@ static void compute(naive_run *run)
 {
     uint32_t grouping = run->desc->grouping;
     bool late = is_mistake(run, NAIVE_STEP_TOO_MANY), before = is_mistake(run, NAIVE_WRONG_GROUP);
-    int64_t end = -1;
+    int64_t end = 0;
     note_exceeded(run);
     for (int64_t g = 0; g < run->leads; g++) {
         int64_t other = before && g > 0 ? g - 1 : g;
@@ -491,8 +501,8 @@ static void compute(naive_run *run)
         if (grouping == KILN_GROUPING_K) {
             const kiln_tensor *groups = &run->tensors[KILN_GEMM_GROUPS];
             group.a_lead = group.b_lead = 0;
-            group.begin = g ? end : clamped(load(run, groups, 0, 1, 0, 0), 0, run->k);
-            end = clamped(load(run, groups, 0, 1, 0, g + 1), group.begin, run->k);
+            group.begin = end;
+            end = clamped(load(run, groups, 0, 1, 0, g), group.begin, run->k);
             group.end = end < run->k ? end + late : end;
         }
         compute_group(run, &group);
@@ -562,8 +572,8 @@ static kiln_status run_plan(void *native, const kiln_run_context *context,
                      .n = d->shape[d->rank - 1],
                      .k = a->shape[transposed ? a->rank - 2 : a->rank - 1],
                      .leads = d->rank == 3 ? d->shape[0] : 1,
-                     .alpha = args->alpha,
-                     .beta = args->beta};
+                     .alpha = kiln_gemm_factor(&plan->desc, args->alpha),
+                     .beta = kiln_gemm_factor(&plan->desc, args->beta)};
     if (context->part > 0)
         return KILN_OK;
     if (plan->desc.grouping != KILN_GROUPING_NONE)

@@ -400,11 +400,13 @@ static void test_planted_codes(void **state)
             elements++;
         }
         if (usable) {
-            bool power = scale->tensor.type == KILN_UE8M0;
+            uint32_t scale_type = scale->tensor.type;
+            bool power = scale_type == KILN_UE8M0;
             uint8_t *line = conformance_line(&scale->tensor, scale->memory, 0);
             double right = kiln_load_f64(scale->tensor.type, line, 0),
                    high = test->expected->scale_high[0];
-            kiln_store_f64(scale->tensor.type, line, 0, power ? 2 * high : high * 1.000001, 0);
+            kiln_store_f64(scale_type, line, 0, power ? 2 * high : high * 1.000001, 0);
+            line[0] += scale_type == KILN_E4M3; /* the next code */
             assert_int_equal(judge_again(test, &result), CONFORMANCE_FAILED);
             kiln_store_f64(scale->tensor.type, line, 0, right, 0);
             scales[power]++;
@@ -488,7 +490,7 @@ static void test_planted_bytes(void **state)
         assert_int_equal(judge_again(test, &result), CONFORMANCE_FAILED);
         b->memory[b->bytes / 2] ^= 1;
         for (int64_t line = 0; line < conformance_line_count(&d->tensor); line++)
-            if (!test->expected->written[line]) {
+            if (!test->expected->written[line] && !test->expected->loose[line]) {
                 conformance_line(&d->tensor, d->memory, line)[0] ^= 1;
                 assert_int_equal(judge_again(test, &result), CONFORMANCE_FAILED);
                 padding++;

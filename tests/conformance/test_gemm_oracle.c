@@ -425,7 +425,7 @@ static void test_masked(void **state)
     end(q);
 }
 
-static void by_k(const double offsets[4], const double wanted[3], bool exceeded)
+static void by_k(const double ends[3], const double wanted[3], bool exceeded)
 {
     question *q = begin(1, 0);
     q->desc.grouping = KILN_GROUPING_K;
@@ -433,7 +433,7 @@ static void by_k(const double offsets[4], const double wanted[3], bool exceeded)
     slot(q, KILN_GEMM_A, KILN_F32, SHAPE(1, 4), VALUES(1, 2, 3, 4));
     slot(q, KILN_GEMM_B, KILN_F32, SHAPE(4, 1), VALUES(1, 1, 1, 1));
     slot(q, KILN_GEMM_D, KILN_F32, SHAPE(3, 1, 1), NULL);
-    slot(q, KILN_GEMM_GROUPS, KILN_I64, SHAPE(4), offsets);
+    slot(q, KILN_GEMM_GROUPS, KILN_I32, SHAPE(3), ends);
     ask(q);
     expect(q->expected.exact, 3, wanted);
     assert_int_equal(q->expected.exceeded, exceeded);
@@ -443,10 +443,10 @@ static void by_k(const double offsets[4], const double wanted[3], bool exceeded)
 static void test_by_k(void **state)
 {
     (void)state;
-    by_k(VALUES(0, 1, 1, 4), VALUES(1, 0, 9), false);
-    by_k(VALUES(1, 2, 3, 3), VALUES(2, 3, 0), false);
-    by_k(VALUES(2, 1, 5, 3), VALUES(0, 7, 0), true);  /* 2, 2, 4, 4 */
-    by_k(VALUES(-1, 3, 1, 4), VALUES(6, 0, 4), true); /* 0, 3, 3, 4 */
+    by_k(VALUES(1, 1, 4), VALUES(1, 0, 9), false);
+    by_k(VALUES(2, 3, 3), VALUES(3, 3, 0), false);
+    by_k(VALUES(2, 1, 5), VALUES(3, 0, 7), true);  /* 2, 2, 4 */
+    by_k(VALUES(-1, 3, 1), VALUES(0, 6, 0), true); /* 0, 3, 3 */
 }
 
 /* A scale's block counts from the tensor's start, not from the group's. */
@@ -459,7 +459,7 @@ static void test_scales_by_k(void **state)
     slot(q, KILN_GEMM_A, KILN_E4M3, SHAPE(1, 4), VALUES(1, 1, 1, 1));
     slot(q, KILN_GEMM_B, KILN_E4M3, SHAPE(4, 1), VALUES(1, 2, 3, 4));
     slot(q, KILN_GEMM_D, KILN_F32, SHAPE(2, 1, 1), NULL);
-    slot(q, KILN_GEMM_GROUPS, KILN_I64, SHAPE(3), VALUES(0, 1, 4));
+    slot(q, KILN_GEMM_GROUPS, KILN_I32, SHAPE(2), VALUES(1, 4));
     scales(q, 0, KILN_F32, SHAPE(1, 2), VALUES(10, 1000), 1, 2);
     ask(q);
     expect(q->expected.exact, 2, VALUES(10, 20 + 7000));

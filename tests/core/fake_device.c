@@ -37,7 +37,7 @@ typedef struct fake_stream {
     command *first, **last;
     bool busy, stop;
     kiln_status status;
-    char sentence[256];
+    char sentence[256], exceeded[256];
 } fake_stream;
 
 kiln_status fake_device_fail(fake_device *device, kiln_status status, const char *sentence)
@@ -229,7 +229,9 @@ static void *stream_main(void *argument)
             status = work(stream, todo, sentence, sizeof sentence);
             pthread_mutex_lock(&device->mutex);
         }
-        if (status < 0 && stream->status == KILN_OK) {
+        if (status == KILN_CAPACITY) {
+            memcpy(stream->exceeded, sentence, sizeof sentence);
+        } else if (status < 0 && stream->status == KILN_OK) {
             stream->status = status;
             memcpy(stream->sentence, sentence, sizeof sentence);
         }
@@ -325,8 +327,12 @@ static kiln_status stream_wait(void *object, void *stream_object)
     while (stream->first || stream->busy)
         pthread_cond_wait(&device->changed, &device->mutex);
     kiln_status status = stream->status;
-    if (status != KILN_OK)
+    if (status != KILN_OK) {
         fake_device_fail(device, status, stream->sentence);
+    } else if (stream->exceeded[0]) {
+        status = fake_device_fail(device, KILN_CAPACITY, stream->exceeded);
+        stream->exceeded[0] = 0;
+    }
     pthread_mutex_unlock(&device->mutex);
     return status;
 }

@@ -17,10 +17,9 @@ static void make_grouped(product *p, uint32_t grouping)
         if (groups)
             set_batch(&p->tensors[slot], 3, 20);
     }
-    const int64_t counts[] = {0, 3, 3, 4}; /* M, groups, groups + 1 */
+    const int64_t counts[] = {0, 3, 3, 3}; /* M, groups, groups */
     if (grouping)
-        give_slot(p, KILN_GEMM_GROUPS, grouping == KILN_GROUPING_K ? KILN_I64 : KILN_I32, 1,
-                  &counts[grouping]);
+        give_slot(p, KILN_GEMM_GROUPS, KILN_I32, 1, &counts[grouping]);
 }
 
 static void make_contiguous(product *p)

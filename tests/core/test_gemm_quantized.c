@@ -124,11 +124,9 @@ static void test_scales_by_group(void **state)
                 p.desc.grouping = grouping;
                 p.desc.groups = grouping ? 3 : 0;
                 p.desc.batch = grouping ? 1 : 3;
-                const int64_t counts[] = {0, 3, 3, 4};
+                const int64_t counts[] = {0, 3, 3, 3}; /* M, groups, groups */
                 if (grouping)
-                    give_slot(&p, KILN_GEMM_GROUPS,
-                              grouping == KILN_GROUPING_K ? KILN_I64 : KILN_I32, 1,
-                              &counts[grouping]);
+                    give_slot(&p, KILN_GEMM_GROUPS, KILN_I32, 1, &counts[grouping]);
                 bool of_b = which % 2, groups[4] = {true, true, true, true};
                 if (grouping == KILN_GROUPING_CONTIGUOUS)
                     groups[0] = groups[2] = groups[3] = false;

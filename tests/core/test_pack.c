@@ -161,6 +161,59 @@ static void test_refused(void **state)
         kiln_buffer_release(buffers[i]);
 }
 
+/* Both ways, with the blob at byte `offset` of the memory that `strided` is in. */
+static void try_places(kiln_plan *packing, const kiln_tensor *strided, kiln_tensor packed,
+                       int64_t offset, const char *refusal)
+{
+    packed.byte_offset = offset;
+    if (refusal) {
+        assert_fails(kiln_plan_pack(packing, NULL, KILN_GEMM_B, strided, &packed), KILN_INVALID,
+                     refusal);
+        assert_fails(kiln_plan_unpack(packing, NULL, KILN_GEMM_B, &packed, strided), KILN_INVALID,
+                     refusal);
+        return;
+    }
+    assert_ok(kiln_plan_pack(packing, NULL, KILN_GEMM_B, strided, &packed));
+    assert_ok(kiln_plan_unpack(packing, NULL, KILN_GEMM_B, &packed, strided));
+}
+
+/* The blob just before B, over it, and just behind it: in one buffer, and, where the host can
+ * address that, through an address beside the buffer. */
+static void test_overlap(void **state)
+{
+    (void)state;
+    enum { ROWS = 72 }; /* bytes from B's first element to the end of its last */
+    static const char refusal[] = "overlaps the strided tensor";
+    kiln_runtime *reached = fixture_open("plugins: [fake]\noptions: {fake: {addressable: true}}");
+    for (int addressed = 0; addressed < 2; addressed++) {
+        kiln_device *where = kiln_device_at(addressed ? reached : runtime, 1);
+        kiln_plan_options options = {
+            .struct_size = sizeof options, .device = where, .backend = "fake"};
+        kiln_plan *packing;
+        int64_t bytes;
+        assert_ok(kiln_plan_create(addressed ? reached : runtime, KILN_GEMM, &desc.head, &options,
+                                   &packing));
+        assert_ok(kiln_plan_pack_size(packing, KILN_GEMM_B, &bytes));
+        kiln_tensor packed = blob_on(where, 3 * bytes, 0),
+                    strided = kiln_matrix(KILN_F32, NULL, 4, 3, 5);
+        strided.byte_offset = bytes;
+        strided.buffer = packed.buffer;
+        if (addressed) {
+            strided.buffer = NULL;
+            strided.data = kiln_buffer_host(packed.buffer);
+            assert_non_null(strided.data);
+        }
+        try_places(packing, &strided, packed, 0, NULL);
+        try_places(packing, &strided, packed, 1, refusal);
+        try_places(packing, &strided, packed, bytes, refusal);
+        try_places(packing, &strided, packed, bytes + ROWS - 1, refusal);
+        try_places(packing, &strided, packed, bytes + ROWS, NULL);
+        kiln_buffer_release(packed.buffer);
+        kiln_plan_release(packing);
+    }
+    kiln_runtime_close(reached);
+}
+
 /* ---- Quantised operands: scales and zero points go into the blob, and come back from it ---- */
 
 /* B is i4 [4, 3] with gaps, f16 scales [4, 2] and i4 zero points [4, 2], all of them in gaps. */
@@ -309,6 +362,10 @@ static void test_scales_refused(void **state)
     there.scale.byte_offset = 60;
     PACK(&there.tensor, KILN_INVALID, "the scales of B");
     there.scale.byte_offset = 0;
+    kiln_buffer *own = there.zero_point.buffer;
+    there.zero_point.buffer = packed.buffer;
+    PACK(&there.tensor, KILN_INVALID, "overlaps its zero points");
+    there.zero_point.buffer = own;
     source.tensor.scale = NULL;
     PACK(&source.tensor, KILN_INVALID, "B lacks scales");
     assert_fails(kiln_plan_unpack(quantizing, NULL, KILN_GEMM_B, &packed, &source.tensor),
@@ -334,6 +391,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_to_and_fro, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_overlap, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_scales_to_and_fro, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_scales_refused, set_up, tear_down),
     };

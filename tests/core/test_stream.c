@@ -233,7 +233,7 @@ static void test_faults_stay(void **state)
         kiln_stream *stream = new_stream(devices[d]), *other = new_stream(devices[d]);
         kiln_event *before = new_event(devices[d]), *after = new_event(devices[d]),
                    *never = new_gate(devices[d]);
-        call good = {0}, bad = {.answer = KILN_CAPACITY}, behind = {.answer = KILN_IO},
+        call good = {0}, bad = {.answer = KILN_UNSUPPORTED}, behind = {.answer = KILN_IO},
              follower = {0};
         assert_ok(kiln_stream_enqueue(stream, note, &good));
         assert_ok(kiln_event_record(before, stream));
@@ -253,16 +253,16 @@ static void test_faults_stay(void **state)
         assert_ok(kiln_stream_wait_event(other, after));
         assert_ok(kiln_stream_enqueue(other, note, &follower));
         for (int i = 0; i < 3; i++)
-            assert_fails(kiln_stream_wait(stream), KILN_CAPACITY, "type 99");
+            assert_fails(kiln_stream_wait(stream), KILN_UNSUPPORTED, "type 99");
         assert_ok(kiln_event_wait(before));
-        assert_fails(kiln_event_wait(after), KILN_CAPACITY, "type 99");
-        assert_fails(kiln_event_query(after), KILN_CAPACITY, "type 99");
-        assert_fails(kiln_stream_wait(other), KILN_CAPACITY, "type 99");
+        assert_fails(kiln_event_wait(after), KILN_UNSUPPORTED, "type 99");
+        assert_fails(kiln_event_query(after), KILN_UNSUPPORTED, "type 99");
+        assert_fails(kiln_stream_wait(other), KILN_UNSUPPORTED, "type 99");
         assert_int_equal(good.status, KILN_OK);
         assert_int_equal(behind.calls, 1);
-        assert_int_equal(behind.status, KILN_CAPACITY);
+        assert_int_equal(behind.status, KILN_UNSUPPORTED);
         assert_says(behind.sentence, "type 99");
-        assert_int_equal(follower.status, KILN_CAPACITY);
+        assert_int_equal(follower.status, KILN_UNSUPPORTED);
         assert_true(to == 1);
         assert_ok(kiln_copy(NULL, runtime, &sink, &device)); /* the device itself goes on */
         assert_true(to == 5);
@@ -273,6 +273,38 @@ static void test_faults_stay(void **state)
         kiln_event_destroy(never);
         kiln_stream_destroy(stream);
         kiln_stream_destroy(other);
+    }
+}
+
+/* A capacity that was exceeded is no fault: what is behind it is done, and one wait says it. */
+static void test_capacity(void **state)
+{
+    (void)state;
+    open_devices("");
+    for (int d = 0; d < 2; d++) {
+        kiln_stream *stream = new_stream(devices[d]), *other = new_stream(devices[d]);
+        kiln_event *after = new_event(devices[d]);
+        call full = {.answer = KILN_CAPACITY}, behind = {0}, bad = {.answer = KILN_IO};
+        assert_ok(kiln_stream_enqueue(stream, note, &full));
+        assert_ok(kiln_stream_enqueue(stream, note, &full));
+        assert_ok(kiln_stream_enqueue(stream, note, &behind));
+        assert_ok(kiln_event_record(after, stream));
+        assert_ok(kiln_stream_wait_event(other, after));
+        assert_ok(kiln_event_wait(after));
+        assert_ok(kiln_stream_wait(other));
+        assert_fails(kiln_stream_wait(stream), KILN_CAPACITY, "type 99");
+        assert_ok(kiln_stream_wait(stream));
+        assert_int_equal(behind.status, KILN_OK);
+        assert_int_equal(behind.calls, 1);
+        assert_ok(kiln_stream_enqueue(stream, note, &full));
+        assert_fails(kiln_stream_wait(stream), KILN_CAPACITY, "type 99");
+        assert_ok(kiln_stream_enqueue(stream, note, &full));
+        assert_ok(kiln_stream_enqueue(stream, note, &bad));
+        for (int i = 0; i < 2; i++)
+            assert_fails(kiln_stream_wait(stream), KILN_IO, "type 99"); /* a fault says more */
+        kiln_event_destroy(after);
+        kiln_stream_destroy(other);
+        kiln_stream_destroy(stream);
     }
 }
 
@@ -425,6 +457,7 @@ int main(void)
         TEST(test_gates),
         TEST(test_gate_that_fails),
         TEST(test_faults_stay),
+        TEST(test_capacity),
         TEST(test_fault_of_the_cores_own_stream),
         TEST(test_what_a_device_lacks),
         TEST(test_counters_and_wrong_pairs),

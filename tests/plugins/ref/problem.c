@@ -155,21 +155,17 @@ static void make_groups(problem *p)
 {
     if (p->desc.grouping == KILN_GROUPING_NONE)
         return;
-    int64_t length = p->desc.grouping == KILN_GROUPING_CONTIGUOUS ? p->m
-                     : p->desc.grouping == KILN_GROUPING_MASKED   ? p->count
-                                                                  : p->count + 1;
-    uint32_t type = p->desc.grouping == KILN_GROUPING_K ? KILN_I64 : KILN_I32;
-    p->tensors[KILN_GEMM_GROUPS] = allocate(p, KILN_GEMM_GROUPS, type, 1, &length, 0);
-    int32_t *narrow = p->tensors[KILN_GEMM_GROUPS].data;
-    int64_t *wide = p->tensors[KILN_GEMM_GROUPS].data;
+    int64_t length = p->desc.grouping == KILN_GROUPING_CONTIGUOUS ? p->m : p->count;
+    p->tensors[KILN_GEMM_GROUPS] = allocate(p, KILN_GEMM_GROUPS, KILN_I32, 1, &length, 0);
+    int32_t *groups = p->tensors[KILN_GEMM_GROUPS].data;
     for (int64_t i = 0; i < length; i++)
         if (p->desc.grouping == KILN_GROUPING_CONTIGUOUS)
-            narrow[i] = (int32_t)floor((draw(p) + 1) / 2 * (double)(p->count + 1)) - 1;
+            groups[i] = (int32_t)floor((draw(p) + 1) / 2 * (double)(p->count + 1)) - 1;
         else if (p->desc.grouping == KILN_GROUPING_MASKED)
-            narrow[i] = i == 1 ? 0 : (int32_t)((draw(p) + 1) / 2 * (double)(p->m + 1));
+            groups[i] = i == 1 ? 0 : (int32_t)((draw(p) + 1) / 2 * (double)(p->m + 1));
         else { /* the second group is empty, and what lies behind the last belongs to none */
-            wide[i] = i == 2 ? wide[1] : p->k * i / (p->count + 1) + i % 3;
-            wide[i] = wide[i] < p->k ? wide[i] : p->k;
+            int64_t end = i == 1 ? groups[0] : p->k * (i + 1) / (p->count + 1) + i % 3;
+            groups[i] = (int32_t)(end < p->k ? end : p->k);
         }
 }
 
@@ -234,14 +230,13 @@ int64_t problem_rows(const problem *p, int64_t entry)
 
 void problem_steps(const problem *p, int64_t entry, int64_t *begin, int64_t *end)
 {
-    const int64_t *offsets = p->tensors[KILN_GEMM_GROUPS].data;
+    const int32_t *ends = p->tensors[KILN_GEMM_GROUPS].data;
     int64_t before = 0;
     *begin = 0;
     *end = p->k;
-    for (int64_t i = 0; p->desc.grouping == KILN_GROUPING_K && i <= entry + 1; i++) {
-        int64_t offset = offsets[i] < before ? before : offsets[i] > p->k ? p->k : offsets[i];
+    for (int64_t i = 0; p->desc.grouping == KILN_GROUPING_K && i <= entry; i++) {
         *begin = before;
-        *end = before = offset;
+        *end = before = ends[i] < before ? before : ends[i] > p->k ? p->k : ends[i];
     }
 }
 

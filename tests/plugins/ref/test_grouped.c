@@ -215,14 +215,13 @@ static void test_empty_groups(void **state)
         p.beta = 1;
         p.desc.c_type = KILN_F32;
         problem_make(&p);
-        int32_t *narrow = p.tensors[KILN_GEMM_GROUPS].data;
-        int64_t *wide = p.tensors[KILN_GEMM_GROUPS].data;
+        int32_t *groups = p.tensors[KILN_GEMM_GROUPS].data;
         for (int64_t i = 0; i < 20 && grouping == KILN_GROUPING_CONTIGUOUS; i++)
-            narrow[i] = i % 3 == 0 ? 299 : -1;
+            groups[i] = i % 3 == 0 ? 299 : -1;
         for (int64_t i = 0; i < 300 && grouping == KILN_GROUPING_MASKED; i++)
-            narrow[i] = i == 150 ? 7 : 0;
-        for (int64_t i = 0; i <= 300 && grouping == KILN_GROUPING_K; i++)
-            wide[i] = i > 200 ? 33 : 0;
+            groups[i] = i == 150 ? 7 : 0;
+        for (int64_t i = 0; i < 300 && grouping == KILN_GROUPING_K; i++)
+            groups[i] = i >= 200 ? 33 : 0;
         problem_check(&p, names[grouping], KILN_OK);
         problem_free(&p);
     }
@@ -266,21 +265,18 @@ static void test_violations(void **state)
         {KILN_GROUPING_MASKED, 2, 31, "group 2 counts 31 rows, but has room for 0 to 30"},
         {KILN_GROUPING_MASKED, 0, -1, "group 0 counts -1 rows"},
         {KILN_GROUPING_MASKED, 3, INT32_MAX, "group 3 counts 2147483647 rows"},
-        {KILN_GROUPING_K, 4, 51, "groups[4] is 51"},
-        {KILN_GROUPING_K, 0, -1, "groups[0] is -1"},
-        {KILN_GROUPING_K, 3, 2, "groups[3] is 2"},
-        {KILN_GROUPING_K, 1, INT64_MAX, "groups[1] is 9223372036854775807"},
-        {KILN_GROUPING_K, 2, INT64_MIN, "groups[2] is -9223372036854775808"},
+        {KILN_GROUPING_K, 3, 51, "group 3 ends at step 51"},
+        {KILN_GROUPING_K, 0, -1, "group 0 ends at step -1"},
+        {KILN_GROUPING_K, 2, 2, "group 2 ends at step 2"},
+        {KILN_GROUPING_K, 1, INT32_MAX, "group 1 ends at step 2147483647"},
+        {KILN_GROUPING_K, 1, INT32_MIN, "group 1 ends at step -2147483648"},
     };
     for (size_t i = 0; i < sizeof violations / sizeof *violations; i++) {
         uint32_t grouping = violations[i].grouping;
         problem p = grouped(grouping, KILN_F32, KILN_F32, 30, 140, 50, 4);
         problem_make(&p);
-        if (grouping == KILN_GROUPING_K)
-            ((int64_t *)p.tensors[KILN_GEMM_GROUPS].data)[violations[i].at] = violations[i].value;
-        else
-            ((int32_t *)p.tensors[KILN_GEMM_GROUPS].data)[violations[i].at] =
-                (int32_t)violations[i].value;
+        ((int32_t *)p.tensors[KILN_GEMM_GROUPS].data)[violations[i].at] =
+            (int32_t)violations[i].value;
         problem_check(&p, violations[i].words, KILN_CAPACITY);
         expect_said(violations[i].words);
         problem_free(&p);
@@ -309,6 +305,14 @@ static void test_violations_on_a_stream(void **state)
     assert_int_equal(kiln_stream_wait(stream), KILN_CAPACITY);
     expect_said("row 11 is of group 111");
     problem_same(&p, &o, "on a stream");
+    /* That was no fault: the stream goes on. */
+    assert_int_equal(kiln_stream_wait(stream), KILN_OK);
+    memset(p.memory[KILN_GEMM_D], 0xff, p.bytes[KILN_GEMM_D]);
+    assert_int_equal(kiln_plan_run(plan, stream, &args.head), KILN_OK);
+    assert_int_equal(kiln_plan_run(plan, stream, &args.head), KILN_OK);
+    assert_int_equal(kiln_stream_wait(stream), KILN_CAPACITY);
+    problem_same(&p, &o, "on the same stream");
+    assert_int_equal(kiln_stream_wait(stream), KILN_OK);
     kiln_stream_destroy(stream);
     outputs_free(&o);
     kiln_plan_release(plan);
