@@ -265,8 +265,8 @@ size_t kiln_yaml_escape(const char *text, char escaped[8])
 {
     uint32_t code;
     size_t size = decode(text, &code);
-    if (size && needs_escape(code))
-        snprintf(escaped, 8, "\\u%04x", (unsigned)code);
+    if (size && needs_escape(code)) /* all of which have at most 16 bits */
+        snprintf(escaped, 8, "\\u%04x", (unsigned)code & 0xffff);
     else
         snprintf(escaped, 8, "%s%.*s", size && (code == '"' || code == '\\') ? "\\" : "", (int)size,
                  text);

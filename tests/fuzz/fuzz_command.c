@@ -85,11 +85,14 @@ static void read_gemm_run(tool_common *common, int argc, char **argv)
         int64_t index;
         must(job.step_count == 1 && step->a >= 0 && step->b >= 0 && step->d >= 0);
         must((step->c == JOB_NONE) == (step->beta == 0) || step->c >= 0);
-        for (int slot = job_next_input(step, -1, &index); slot >= 0;
-             slot = job_next_input(step, slot, &index))
+        for (int slot = job_next_input(&job, step, -1, &index); slot >= 0;
+             slot = job_next_input(&job, step, slot, &index))
             must(index < job.tensor_count && is_from(job.tensors[index].file, argc, argv) &&
                  is_from(job.tensors[index].entry, argc, argv));
-        must(run.dry_run || job.output_count == 1);
+        must((step->groups != JOB_NONE) == (step->grouping != KILN_GROUPING_NONE));
+        must(run.dry_run || job.output_count >= 1);
+        for (int64_t i = 0; i < job.output_count; i++)
+            must(job.tensors[job.outputs[i].tensor].producer == 0);
     }
     job_free(&job);
 }

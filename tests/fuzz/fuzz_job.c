@@ -13,6 +13,33 @@ static uint32_t hash(const char *text)
     return value;
 }
 
+/* Names with these first letters are vectors of groups, scales, and what may have scales. */
+static bool invent_special(job_tensor *tensor, uint32_t value)
+{
+    static const uint32_t scales[] = {KILN_F32, KILN_F32, KILN_UE8M0, KILN_U8},
+                          stored[] = {KILN_E4M3, KILN_I8, KILN_I4, KILN_U8};
+    static const int64_t few[] = {1, 2, 1, 2, 1, 2, 3, 0};
+    switch (tensor->name[0]) {
+    case 'g':
+        tensor->type = value % 8 ? KILN_I32 : KILN_I64;
+        tensor->rank = 1;
+        break;
+    case 's':
+        tensor->type = scales[value % 4];
+        tensor->rank = value / 4 % 4;
+        break;
+    case 'q':
+        tensor->type = stored[value % 4];
+        tensor->rank = 2 + value / 4 % 2;
+        break;
+    default:
+        return false;
+    }
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        tensor->shape[i] = few[(value >> (5 + 3 * i)) % 8];
+    return true;
+}
+
 /* A tensor's name says what its file holds: mostly what fits the others. */
 static void invent(job_tensor *tensor)
 {
@@ -21,6 +48,8 @@ static void invent(job_tensor *tensor)
     static const int64_t others[] = {2, 2, 2, 2, 1, 3, 0, 1024};
     static const uint32_t types[] = {KILN_F16, KILN_F32, KILN_I8, KILN_F64};
     uint32_t value = hash(tensor->name);
+    if (invent_special(tensor, value))
+        return;
     tensor->type = types[value % 4];
     tensor->rank = ranks[value / 4 % 8];
     for (uint32_t i = 0; i < tensor->rank; i++)
@@ -37,11 +66,17 @@ static void check_names(const kiln_job *job)
     }
     must(job->step_count > 0);
     for (int64_t i = 0; i < job->step_count; i++) {
+        const job_step *step = &job->steps[i];
         int64_t index;
-        must(job->tensors[job->steps[i].d].producer == i);
-        for (int slot = job_next_input(&job->steps[i], -1, &index); slot >= 0;
-             slot = job_next_input(&job->steps[i], slot, &index))
+        int outputs = 0;
+        for (int slot = job_next_input(job, step, -1, &index); slot >= 0;
+             slot = job_next_input(job, step, slot, &index))
             must(index >= 0 && index < job->tensor_count && job->tensors[index].producer < i);
+        for (int slot = job_next_output(job, step, -1, &index); slot >= 0;
+             slot = job_next_output(job, step, slot, &index), outputs++)
+            must(job->tensors[index].producer == i);
+        must(outputs > 0 && (step->groups != JOB_NONE) == (step->grouping != 0));
+        must((step->d_scale != JOB_NONE) == (job->tensors[step->d].scale != JOB_NONE));
     }
 }
 
@@ -56,19 +91,50 @@ static void check_view(const kiln_job *job, const job_step *step, uint32_t slot,
     must(elements == 0 || last < kiln_tensor_elements(&whole));
 }
 
+/* As many scales as there are blocks. */
+static void check_scales(const kiln_job *job, const job_step *step)
+{
+    for (uint32_t slot = KILN_GEMM_A; slot <= KILN_GEMM_B; slot++) {
+        const job_tensor *tensor = &job->tensors[slot ? step->b : step->a];
+        const kiln_quantization *said =
+            slot ? &step->desc.b_quantization : &step->desc.a_quantization;
+        const int64_t indices[] = {tensor->scale, tensor->zero_point};
+        must((said->scale_type != 0) == (tensor->scale != JOB_NONE));
+        must((said->zero_type != 0) == (tensor->zero_point != JOB_NONE));
+        for (uint32_t i = 0; i < 2; i++) {
+            if (indices[i] == JOB_NONE)
+                continue;
+            kiln_tensor view = job_view(job, step, JOB_SCALE + 2 * i + slot, indices[i]);
+            for (uint32_t axis = 0; axis < 2; axis++) {
+                int64_t extent = tensor->shape[tensor->rank - 2 + axis], block = said->block[axis];
+                must(block > 0 || block == -1);
+                must(view.shape[view.rank - 2 + axis] ==
+                     (block < 0 ? 1 : (extent + block - 1) / block));
+            }
+        }
+    }
+}
+
 static void check_step(const kiln_job *job, const job_step *step)
 {
     const kiln_gemm_desc *desc = &step->desc;
     const job_tensor *d = &job->tensors[step->d];
-    int64_t index, batch = d->rank == 3 ? d->shape[0] : 1;
-    bool dynamic = desc->head.flags & KILN_GEMM_DYNAMIC_BATCH;
+    int64_t index, leading = d->rank == 3 ? d->shape[0] : 1,
+                   columns = columns_at(step, step->epilogue_count);
+    bool dynamic = desc->head.flags & KILN_GEMM_DYNAMIC_BATCH,
+         grouped = step->grouping == KILN_GROUPING_MASKED || step->grouping == KILN_GROUPING_K;
     must(d->rank >= 2 && job_tensor_is_countable(d));
-    must(d->shape[d->rank - 2] == desc->m && d->shape[d->rank - 1] == desc->n);
-    must(dynamic ? batch == 0 && desc->batch == 1 : batch == desc->batch);
-    check_view(job, step, KILN_GEMM_D, step->d);
-    for (int slot = job_next_input(step, -1, &index); slot >= 0;
-         slot = job_next_input(step, slot, &index))
+    must(d->shape[d->rank - 2] == desc->m && d->shape[d->rank - 1] == columns);
+    must(dynamic ? leading == 0 && desc->batch == 1 && !step->grouping
+                 : leading == (grouped ? desc->groups : desc->batch));
+    must((step->grouping != 0) == (desc->groups > 0));
+    for (int slot = job_next_input(job, step, -1, &index); slot >= 0;
+         slot = job_next_input(job, step, slot, &index))
         check_view(job, step, (uint32_t)slot, index);
+    for (int slot = job_next_output(job, step, -1, &index); slot >= 0;
+         slot = job_next_output(job, step, slot, &index))
+        check_view(job, step, (uint32_t)slot, index);
+    check_scales(job, step);
 }
 
 static void check_rest(const kiln_job *job)

@@ -53,29 +53,76 @@ static void check_word(const char *text, const gemm_words *words)
         must(strcmp(kiln_type_name(desc->b_type), value + 1) == 0);
     if (strncmp(text, "d=", 2) == 0)
         must(strcmp(kiln_type_name(desc->d_type), value + 1) == 0);
+    if (strncmp(text, "a_scale=", 8) == 0)
+        must(strcmp(kiln_type_name(desc->a_quantization.scale_type), value + 1) == 0);
+    if (strncmp(text, "group_alignment=", 16) == 0)
+        must(strtoll(value + 1, NULL, 10) == desc->group_alignment);
+    if (strncmp(text, "max_rel_error=", 14) == 0)
+        must(words->desc.max_rel_error == strtod(value + 1, NULL));
     if (strncmp(text, "alpha=", 6) == 0)
         must(words->alpha == strtod(value + 1, NULL));
     if (strncmp(text, "epilogues=", 10) == 0) {
         uint32_t count = 1;
         for (const char *c = text; *c; c++)
             count += *c == ',';
-        must(count == desc->epilogue_count);
+        /* A D with scales is quantised, said or not. */
+        must(desc->epilogue_count == count ||
+             (desc->epilogue_count == count + 1 && desc->d_quantization.scale_type));
     }
 }
 
 static void write_epilogue(FILE *stream, const kiln_epilogue *epilogue)
 {
     static const char *const shapes[] = {"", "scalar", "row", "column", "matrix"};
-    bool scale = epilogue->kind == KILN_EPILOGUE_SCALE && !epilogue->operand;
+    bool scale = epilogue->kind == KILN_EPILOGUE_SCALE && !epilogue->operand,
+         swiglu = epilogue->kind == KILN_EPILOGUE_SWIGLU;
     fputs(gemm_epilogue_name(epilogue->kind), stream);
-    if (epilogue->kind == KILN_EPILOGUE_CLIP || scale)
+    if (swiglu && epilogue->p0 < 0)
+        fputs(":halves", stream);
+    if (epilogue->kind == KILN_EPILOGUE_CLIP || scale || (swiglu && epilogue->p0 > 0))
         fprintf(stream, ":%.17g", epilogue->p0);
     if (epilogue->kind == KILN_EPILOGUE_CLIP)
         fprintf(stream, ":%.17g", epilogue->p1);
-    if (epilogue->operand && epilogue->operand != KILN_OPERAND_MATRIX)
+    if (epilogue->operand && epilogue->operand != KILN_OPERAND_MATRIX &&
+        epilogue->kind != KILN_EPILOGUE_BIAS_GRADIENT)
         fprintf(stream, ":%s", shapes[epilogue->operand]);
     if (epilogue->type)
         fprintf(stream, ":%s", kiln_type_name(epilogue->type));
+}
+
+static void write_quantization(FILE *stream, char name, const kiln_quantization *said)
+{
+    if (said->scale_type)
+        fprintf(stream, " %c_scale=%s", name, kiln_type_name(said->scale_type));
+    if (said->zero_type)
+        fprintf(stream, " %c_zero_point=true", name);
+    if (!said->scale_type && !said->zero_type)
+        return;
+    fprintf(stream, " %c_block=", name);
+    for (int i = 0; i < 2; i++) {
+        if (said->block[i] < 0)
+            fprintf(stream, "all");
+        else
+            fprintf(stream, "%d", said->block[i]);
+        fputs(i ? "" : "x", stream);
+    }
+}
+
+/* Scales, groups, precision. */
+static void write_more(FILE *stream, const kiln_gemm_desc *desc)
+{
+    static const char *const groupings[] = {"", "contiguous", "masked", "k"},
+                             *const precisions[] = {"exact", "fast", "auto"};
+    write_quantization(stream, 'a', &desc->a_quantization);
+    write_quantization(stream, 'b', &desc->b_quantization);
+    write_quantization(stream, 'd', &desc->d_quantization);
+    if (desc->grouping)
+        fprintf(stream, " groups=%s:%" PRId64, groupings[desc->grouping], desc->groups);
+    if (desc->group_alignment)
+        fprintf(stream, " group_alignment=%" PRId64, desc->group_alignment);
+    fprintf(stream, " precision=%s", precisions[desc->precision]);
+    if (desc->precision == KILN_PRECISION_AUTO)
+        fprintf(stream, " max_rel_error=%.17g", desc->max_rel_error);
 }
 
 /* Flags, sizes, types. `aligned`: the alignment was said, the same for all. */
@@ -108,6 +155,7 @@ static void write_words(FILE *stream, const gemm_words *words, bool aligned)
     for (int i = 0, any = 0; i < 4; i++)
         if (flags & (uint32_t)KILN_GEMM_DYNAMIC_M << i)
             fprintf(stream, "%s%s", any++ ? "," : " dynamic=", dynamic[i]);
+    write_more(stream, desc);
     if (words->device[0])
         fprintf(stream, " device=%s", words->device);
     if (words->backend[0])

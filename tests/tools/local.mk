@@ -30,8 +30,9 @@ EXTRA_DIST += \
 
 # The program kiln, as people call it.
 SCRIPT_TESTS += tests/tools/test_check_plugin.sh tests/tools/test_cli.sh tests/tools/test_job.sh tests/tools/test_readme.sh tests/tools/test_run.sh \
+	tests/tools/test_run_quantized.sh \
 	tests/tools/test_vendor_guide.sh
-EXTRA_DIST += tests/tools/cli_fixture.sh
+EXTRA_DIST += tests/tools/cli_fixture.sh tests/tools/plugins/narrow.c tests/tools/plugins/wide.c
 check_LTLIBRARIES += tests/tools/plugins/clamp.la tests/tools/plugins/crasher.la tests/tools/plugins/hostile.la
 tests_tools_plugins_clamp_la_SOURCES = tests/tools/plugins/clamp.c
 tests_tools_plugins_clamp_la_LDFLAGS = $(TEST_PLUGIN_LINK)
@@ -44,8 +45,16 @@ tests_tools_plugins_hostile_la_LDFLAGS = $(TEST_PLUGIN_LINK)
 check_PROGRAMS += tests/tools/test_recorded
 tests_tools_test_recorded_SOURCES = tests/tools/test_recorded.c \
 	tools/kiln/common.c \
+	tools/kiln/gemm_describe.c \
+	tools/kiln/gemm_epilogues.c \
 	tools/kiln/gemm_words.c \
 	tools/kiln/recorded.c \
 	tools/kiln/recorded_gemm.c
 tests_tools_test_recorded_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_tools_test_recorded_LDADD = support/libkilnsupport.la $(TEST_LIBS) $(JANSSON_LIBS)
+
+# Comparing what a step makes, from the program's own source.
+check_PROGRAMS += tests/tools/test_judge
+tests_tools_test_judge_SOURCES = tests/tools/test_judge.c tools/kiln/judge.c
+tests_tools_test_judge_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+tests_tools_test_judge_LDADD = conformance/libconformance.la $(TEST_LIBS) -lm

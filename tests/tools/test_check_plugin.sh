@@ -42,9 +42,9 @@ result "--list of a pattern"
 
 # certified PLUGIN-FILE NAME [OPTION…]: passes the levels abi and device.
 certified() {
-    file=$1 name=$2
+    plugin=$1 name=$2
     shift 2
-    invoke 0 $check --level device "$@" "$file"
+    invoke 0 $check --level device "$@" "$plugin"
     says stdout "TAP version 13" "ok 1 - abi.file-name" "# plugin   $name " "# hash     xxh3-128 " "# abi      1.0; the plugin's is 1.0" \
         "# level    device, seed 1, 1000 cases" "# vectors  " " 0 failed, 0 skipped" "# verdict  certified at level device"
     lacks stdout "not ok"
@@ -88,14 +88,14 @@ fi
 
 # caught PLUGIN-FILE CHECK SENTENCE [OPTION…]: the check fails and says so.
 caught() {
-    file=$1 name=$2 sentence=$3
+    plugin=$1 name=$2 sentence=$3
     shift 3
-    invoke 1 $check --level abi --time-limit 2 "$@" "$file"
+    invoke 1 $check --level abi --time-limit 2 "$@" "$plugin"
     grep -A 1000 -e "- $name\$" stdout | sed -n '1,/^  \.\.\.$/p' >found
     grep -q "^not ok" found || problem="${problem:-$name does not fail}"
     grep -qF -e "$sentence" found || problem="${problem:-$name does not say: $sentence}"
     says stdout "# verdict  not certified"
-    result "${file##*/} $*: $name fails"
+    result "${plugin##*/} $*: $name fails"
 }
 
 caught "$odd/blank.so" abi.one-symbol "exports blank_answer"
@@ -114,6 +114,92 @@ echo nonsense >nonsense.so
 caught ./nonsense.so abi.one-symbol "not an ELF shared object"
 : >empty.so
 caught ./empty.so abi.loads "cannot be loaded"
+
+# An operator that Kiln has never heard of: its descriptor may be long, but no longer than any may be.
+# wide NAME FLAG…: builds ./NAME.so.
+wide() {
+    name=$1
+    shift
+    # shellcheck disable=SC2086
+    ${CC:-cc} -std=c11 -O1 -I"$KILN_TEST_SRCDIR/include" -fPIC -fvisibility=hidden -shared -DNAME="\"$name\"" "$@" -o "$name.so" \
+        "$KILN_TEST_SRCDIR/tests/tools/plugins/wide.c" 2>/dev/null
+}
+
+if wide wide; then
+    invoke 0 $check --level abi ./wide.so
+    says stdout "# verdict  certified at level abi" "abi.plan # SKIP not applicable: it serves no descriptor"
+    problem=${problem:-$(grep "abi.query-tail.*SKIP\|abi.query-flags.*SKIP\|abi.plan-refuses.*SKIP" stdout)}
+    result "a vendor's descriptor of 1,024 bytes is right"
+    wide wide -DQUERY_IS_DEAF
+    caught ./wide.so abi.query-tail "accepts a descriptor that is longer than any may be, and whose last byte is not zero" --only abi.query-tail
+    wide wide -DPLAN_IS_DEAF
+    caught ./wide.so abi.plan-refuses "plan accepts a descriptor" --only abi.plan-refuses
+    # A plugin's name may be a word that means something to YAML, and a file's name anything.
+    wide null
+    invoke 0 $check --level abi ./null.so
+    says stdout "# plugin   null 1"
+    result "a plugin may be called null"
+    cp wide.so 'a, b: {c} #"d.so'
+    caught './a, b: {c} #"d.so' abi.opens "under a name of at most 31 of [a-z0-9-]" --only abi.opens
+    caught './a, b: {c} #"d.so' abi.file-name "is not a plugin's name" --only abi.file-name
+else
+    skipped "a vendor's descriptor of 1,024 bytes is right" "the plugin does not compile here"
+fi
+
+# ---- Plugins that serve little ----
+
+if ${CC:-cc} -std=gnu11 -O1 -I"$KILN_TEST_SRCDIR/include" -DREAL="\"$built/ref.so\"" -fPIC -fvisibility=hidden -shared -o narrow.so \
+    "$KILN_TEST_SRCDIR/tests/tools/plugins/narrow.c" -ldl 2>/dev/null; then
+    narrow="$check --level stress --cases 40"
+    # What they serve is computed and judged, whatever form it must have.
+    invoke 0 $check --level op --cases 40 ./narrow.so
+    says stdout "# verdict  certified at level op: $(sed -n 's/^# checks   \([0-9]*\) passed.*/\1/p' stdout) passed, $(
+        sed -n 's/.* \([0-9]*\) not applicable$/\1/p' stdout) not applicable"
+    for name in correct layouts tails zero-sizes dynamic-sizes strides gaps-survive offsets alignment-promises batches factors c-is-d \
+        nan-inf denormals saturation rounding scales beta-zero-reads-no-c alpha-zero-reads-nothing epilogues epilogue-order guard-pages \
+        workspace-bound parts argument-structs; do
+        grep -q "^ok [0-9]* - op.gemm.$name\$" stdout || problem="${problem:-op.gemm.$name does not apply, or is not there}"
+    done
+    result "a plugin for e4m3 with scales alone is certified, and all that can apply does"
+
+    # spoiled WHAT OPTIONS CHECK…: each of these checks fails, and no other runs.
+    spoiled() {
+        what=$1 options=$2
+        shift 2
+        only=
+        for name in "$@"; do only="$only --only $name"; done
+        # shellcheck disable=SC2086
+        invoke 1 $narrow $options $only ./narrow.so
+        for name in "$@"; do
+            grep -q "^not ok [0-9]* - $name\$" stdout || problem="${problem:-$name does not fail}"
+        done
+        problem=${problem:-$(grep '^ok' stdout | head -n 1)}
+        result "$what"
+    }
+    spoiled "what is wrong with scaled operands is found" "--option wrong=corner" op.gemm.correct op.gemm.tails op.gemm.strides \
+        op.gemm.gaps-survive op.gemm.offsets op.gemm.scales op.gemm.guard-pages op.gemm.parts stress.parallel-for
+    spoiled "what is wrong with fast results is found" "--option serves=fast --option wrong=corner" op.gemm.correct op.gemm.tails \
+        op.gemm.strides op.gemm.gaps-survive op.gemm.offsets op.gemm.scales op.gemm.epilogues
+    spoiled "shares of groups are looked at" "--option serves=groups --option wrong=shares" op.gemm.parts
+    spoiled "bits of scales that are found are looked at" "--option wrong=bits" stress.bits-threads
+    says stdout "D_SCALE has other bits with another number of threads"
+    result "and the check says where"
+    spoiled "a plugin that does not open with some number of threads fails" "--option wrong=threads" stress.bits-threads
+    says stdout "the plugin opens, but not with threads.count 5" "narrow: five threads are bad luck"
+    result "and the plugin's words are there"
+    spoiled "too few random cases are not enough" "--option serves=one-size" op.gemm.correct
+    says stdout "it serves f32, ungrouped, but of many random cases no more than 0, and 8 are needed"
+    result "and how many there were"
+    echo "op.gemm.correct it serves one size only" >skips
+    invoke 1 $check --level op --cases 40 --option serves=one-size --skip skips ./narrow.so
+    says stdout " 0 failed, 1 skipped" "# verdict  not certified: no check of level op could compare a computed result"
+    result "a plugin of whose results none was compared is not certified"
+    invoke 1 $check --level op --cases 40 --option serves=one-size --skip skips --json ./narrow.so
+    says stdout '"certified": false' '"judged": 0'
+    result "and JSON says so"
+else
+    skipped "plugins that serve little" "the plugin does not compile here"
+fi
 
 # A sanitizer finds memory that is lost by itself; else it is what every cycle adds.
 leak="every open and close leaves memory behind: "

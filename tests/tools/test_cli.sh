@@ -119,11 +119,37 @@ rejects "explain: clip upside down" 2 "lower limit" kiln explain $gemm type=f32 
 rejects "explain: epilogue with a foreign part" 2 "relu' does not take ':row'" kiln explain $gemm type=f32 epilogues=relu:row
 rejects "explain: nine epilogues" 2 "at most 8" kiln explain $gemm type=f32 \
     epilogues=relu,relu,relu,relu,relu,relu,relu,relu,relu
+rejects "explain: a block without a scale" 2 "neither a_scale= nor a_zero_point" kiln explain $gemm type=i8 a_block=1x128
+rejects "explain: a block of D without a scale" 2 "d_scale= is missing" kiln explain $gemm type=i8 d_block=1x128
+rejects "explain: a block that is none" 2 "b_block=128: the rows and columns" kiln explain $gemm type=i8 b_scale=f32 b_block=128
+rejects "explain: a scale of an unknown type" 2 "a_scale=f17: no such type" kiln explain $gemm type=i8 a_scale=f17
+rejects "explain: groups of an unknown kind" 2 "contiguous:COUNT, masked:COUNT or k:COUNT" kiln explain $gemm type=f16 groups=some:8
+rejects "explain: no groups" 2 "groups=k:0" kiln explain $gemm type=f16 groups=k:0
+rejects "explain: group_alignment without groups" 2 "groups=, which is missing" kiln explain $gemm type=f16 group_alignment=8
+rejects "explain: an unknown precision" 2 "exact, fast or auto" kiln explain $gemm type=f16 precision=quick
+rejects "explain: max_rel_error beyond 1" 2 "max_rel_error=2: a number from 0 to 1" kiln explain $gemm type=f16 max_rel_error=2
+rejects "explain: precision=auto alone" 2 "precision=auto needs max_rel_error=" kiln explain $gemm type=f16 precision=auto
+rejects "explain: swiglu of a part of a column" 2 "swiglu:0.5: halves" kiln explain $gemm type=f16 epilogues=swiglu:0.5
+rejects "explain: d_scale with eight epilogues" 2 "one epilogue more" kiln explain $gemm type=f16 d=i8 d_scale=f32 \
+    epilogues=relu,relu,relu,relu,relu,relu,relu,relu
+rejects "explain: scales that nobody can have" 1 "a_type is f32; scales and zero points are for" kiln explain $gemm type=f32 a_scale=f32 \
+    --profile ref
 rejects "explain: alignment that is no power of two" 2 "power of two" kiln explain $gemm type=f32 alignment=3
 rejects "explain: unknown device" 1 "gpu:7" kiln explain $gemm type=f32 device=gpu:7 --profile ref
 invoke 0 kiln explain $gemm type=f16 d=f32 transpose_b epilogues=bias:column:f16,scale:0.5,clip:0:6 --profile ref
 says stdout "m=4 n=8 k=16 f16×f16→f32 transpose_b bias scale clip" "* chosen: ref on host" "native"
 result "explain shows candidates and choice"
+invoke 0 kiln explain $gemm type=e4m3 d=e5m2 a_scale=f32 a_block=1x16 b_scale=f16 b_block=allx4 d_scale=ue8m0 d_block=1x2 \
+    groups=contiguous:2 group_alignment=4 max_rel_error=0.25 epilogues=swiglu:halves,bias_gradient --profile ref
+says stdout "e4m3×e4m3→e5m2 swiglu bias_gradient quantize a_scale=f32 a_block=1x16 b_scale=f16 b_block=allx4 d_scale=ue8m0" \
+    "d_block=1x2 groups=contiguous:2 group_alignment=4 max_rel_error=0.25" "chosen: ref"
+result "explain: scales, groups, a quantised result"
+for types in "type=u8:u8×u8→i32" "a=i8 b=u4:i8×u4→i32" "a=bf16 b=i4:bf16×i4→bf16" "a=e4m3 b=f16:e4m3×f16→f16" "type=e4m3:e4m3×e4m3→e4m3" \
+    "type=e4m3 b_scale=f32:e4m3×e4m3→f32" "a=i8 b=e4m3:i8×e4m3→f32"; do
+    invoke 0 kiln explain $gemm ${types%:*} --profile ref
+    says stdout "${types##*:}"
+    result "explain: the type of D, ${types##*:}"
+done
 invoke 0 kiln explain --json $gemm type=f32 --profile ref
 says stdout '"operator": "kiln.gemm/1"' '"chosen": "ref"' '"candidates"' '"support": "native"' '"workspace_bytes"'
 result "explain --json"

@@ -458,8 +458,8 @@ static void test_words(void **state)
     desc.b_quantization = (kiln_quantization){KILN_F32, KILN_TYPE_NONE, {128, -1}};
     char small[12];
     recorded_gemm_words(&desc, text, sizeof text);
-    assert_non_null(strstr(text, "[b: scales f32, zero points none, 128 x -1]"));
-    assert_non_null(strstr(text, "[contiguous grouping, 4 groups]"));
+    assert_non_null(strstr(text, " b_scale=f32 b_block=128xall"));
+    assert_non_null(strstr(text, " groups=contiguous:4"));
     assert_string_equal(recorded_gemm_words(&desc, small, sizeof small), "m<=8 n=96 k");
 }
 

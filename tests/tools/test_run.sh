@@ -86,7 +86,7 @@ rejects "gemm: a vector is no matrix" 1 "a matrix is wanted" $gemm --a row.npy -
 rejects "gemm: bias of a wrong length" 1 "[3] is wanted (one per column), [2, 1] (one per row) or [1]" $gemm $same_run --bias square.npy
 rejects "gemm: residual of a wrong shape" 1 "but the result is [2, 3]" $gemm $same_run --residual square.npy
 rejects "gemm: c of a wrong shape" 1 "but the result is [2, 3]" $gemm $same_run --c square.npy --beta 1
-rejects "gemm: types that nobody serves" 1 "step 'gemm': " $gemm --a bytes.npy --b square.npy
+rejects "gemm: types that nobody serves" 1 "step 'gemm': " $gemm --a bytes.npy --b square.npy --type-out i64
 rejects "gemm: unknown backend" 1 "nosuch" $gemm $same_run --backend nosuch
 rejects "gemm: unknown device" 1 "npu:9" $gemm $same_run --device npu:9
 rejects "gemm: unknown backend to compare with" 1 "--compare nosuch" $gemm $same_run --compare nosuch

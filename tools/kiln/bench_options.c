@@ -89,16 +89,6 @@ const char bench_own_help[] =
     "  --peer-path FILE     the peer's library\n"
     "  --csv                print comma-separated values\n";
 
-static bool read_number(bench_options *self, const char *name, int64_t minimum, int64_t maximum,
-                        int64_t *value)
-{
-    if (tool_read_integer(optarg, minimum, maximum, value))
-        return true;
-    tool_usage(&self->common, "--%s takes a whole number from %lld to %lld, not '%s'", name,
-               (long long)minimum, (long long)maximum, optarg);
-    return false;
-}
-
 static bool add_name(bench_options *self, const char *name, const char **names, int *count)
 {
     if (*count == BENCH_MAXIMUM_NAMES) {
@@ -142,19 +132,19 @@ static bool take_option(bench_options *self, int option)
         return add_name(self, "peer", self->peers, &self->peer_count);
     case OPTION_THREADS:
         self->threads = optarg;
-        return read_number(self, "threads", 1, 4096, &threads);
+        return tool_take_integer(&self->common, "threads", 1, 4096, &threads);
     case OPTION_SLICE:
-        return read_number(self, "slice", 1, 10000, &self->slice_ms);
+        return tool_take_integer(&self->common, "slice", 1, 10000, &self->slice_ms);
     case OPTION_ROUNDS:
-        return read_number(self, "rounds", 1, 100000, &self->rounds);
+        return tool_take_integer(&self->common, "rounds", 1, 100000, &self->rounds);
     case OPTION_BUDGET:
-        return read_number(self, "budget", 1, 1000000, &self->budget_s);
+        return tool_take_integer(&self->common, "budget", 1, 1000000, &self->budget_s);
     case OPTION_ATTEMPTS:
-        return read_number(self, "attempts", 1, 1000, &self->attempts);
+        return tool_take_integer(&self->common, "attempts", 1, 1000, &self->attempts);
     case OPTION_SEED:
-        return read_number(self, "seed", 0, INT64_MAX, &self->seed);
+        return tool_take_integer(&self->common, "seed", 0, INT64_MAX, &self->seed);
     case OPTION_TOP:
-        return read_number(self, "top", 1, 1000000, &self->top);
+        return tool_take_integer(&self->common, "top", 1, 1000000, &self->top);
     case OPTION_DEVICE:
     case OPTION_LIST:
     case OPTION_REPLAY:

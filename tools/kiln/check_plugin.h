@@ -65,12 +65,16 @@ static inline const char *plugin_level_name(conformance_level level)
     return names[level];
 }
 
+/* Whether the plugin has no certificate: a check failed or a skip was not needed; or operators were
+ * looked at, but no result of theirs could be compared with what it must be. */
+bool plugin_is_refused(const plugin_session *session);
+
 /* "passed", "failed", "skipped" or "not applicable". */
 const char *plugin_result_name(const plugin_result *result);
 
 /* ---- Reports ---- */
 
-void plugin_print_tap(const plugin_session *session, const plugin_result *result, size_t number);
+void plugin_print_tap(const plugin_result *result, size_t number);
 void plugin_print_end(const plugin_session *session);
 json_t *plugin_json(const plugin_session *session);
 

@@ -19,16 +19,61 @@ const char *plugin_result_name(const plugin_result *result)
                                                                 : "not applicable";
 }
 
+/* What the checks of operators came to. */
+typedef struct operators {
+    bool looked_at; /* one of these checks has passed */
+    bool judged;    /* and has compared a result with what it must be */
+} operators;
+
+static operators operators_of(const plugin_session *session)
+{
+    operators found = {false, false};
+    for (size_t i = 0; i < session->result_count; i++) {
+        const plugin_result *result = &session->results[i];
+        if (result->check->level != CONFORMANCE_LEVEL_OP ||
+            result->report.verdict != CONFORMANCE_CHECK_PASSED)
+            continue;
+        found.looked_at = true;
+        found.judged |= result->report.judged > 0;
+    }
+    return found;
+}
+
+/* Operators that say yes to everything and compute nothing pass checks as well. */
+static bool computes_nothing(const plugin_session *session)
+{
+    operators found = operators_of(session);
+    return session->only_count == 0 && found.looked_at && !found.judged;
+}
+
+bool plugin_is_refused(const plugin_session *session)
+{
+    return session->failed || session->unused_skips || computes_nothing(session);
+}
+
+/* The highest level up to the one asked for of which something applies: a plugin without operators
+ * has no certificate for them. */
+static conformance_level level_of(const plugin_session *session)
+{
+    bool none = session->level >= CONFORMANCE_LEVEL_OP && !operators_of(session).looked_at;
+    return none ? CONFORMANCE_LEVEL_DEVICE : session->level;
+}
+
 /* Valid until the next call. */
 static const char *verdict_text(const plugin_session *session)
 {
-    static char text[96];
+    static char text[192];
     if (session->failed || session->unused_skips)
         return "not certified";
+    if (computes_nothing(session))
+        return "not certified: no check of level op could compare a computed result";
     if (session->only_count)
         return "the selected checks pass; a part is no certificate";
-    snprintf(text, sizeof text, "certified at level %s%s", plugin_level_name(session->level),
-             session->skipped ? ", but for what was skipped" : "");
+    conformance_level level = level_of(session);
+    snprintf(text, sizeof text, "certified at level %s%s: %lld passed, %lld not applicable%s",
+             plugin_level_name(level), session->skipped ? ", but for what was skipped" : "",
+             (long long)session->passed, (long long)session->not_applicable,
+             level < session->level ? "; it has no operator that the levels above know" : "");
     return text;
 }
 
@@ -55,11 +100,10 @@ static void print_remark(const char *text)
         putchar(*text == '\n' ? ' ' : *text == '#' ? '*' : *text);
 }
 
-void plugin_print_tap(const plugin_session *session, const plugin_result *result, size_t number)
+void plugin_print_tap(const plugin_result *result, size_t number)
 {
     const conformance_report *report = &result->report;
     bool bad = report->verdict == CONFORMANCE_CHECK_FAILED && !result->skip;
-    (void)session;
     printf("%s %zu - %s", bad ? "not ok" : "ok", number, result->check->name);
     if (result->skip) {
         fputs(" # SKIP ", stdout);
@@ -127,11 +171,11 @@ void plugin_print_end(const plugin_session *session)
 
 static json_t *result_json(const plugin_result *result)
 {
-    json_t *object =
-        json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:f}", "name", result->check->name, "result",
-                  plugin_result_name(result), "demands", result->check->what, "text",
-                  result->report.text, "cases", (json_int_t)result->report.cases, "declined",
-                  (json_int_t)result->report.declined, "seconds", result->seconds);
+    json_t *object = json_pack(
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f}", "name", result->check->name, "result",
+        plugin_result_name(result), "demands", result->check->what, "text", result->report.text,
+        "cases", (json_int_t)result->report.cases, "declined", (json_int_t)result->report.declined,
+        "judged", (json_int_t)result->report.judged, "seconds", result->seconds);
     if (object && result->skip)
         json_object_set_new(object, "skip", json_string(result->skip->reason));
     return object;
@@ -157,7 +201,7 @@ json_t *plugin_json(const plugin_session *session)
     snprintf(vectors, sizeof vectors, "%016llx", (unsigned long long)session->vectors);
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:I, "
-        "s:o, s:o, s:s}",
+        "s:o, s:o, s:b, s:s}",
         "plugin", session->subject.name, "version", session->version, "vendor", session->vendor,
         "file", session->subject.path, "xxh3_128", session->file_hash, "abi_major",
         (json_int_t)KILN_PLUGIN_ABI_MAJOR, "abi_minor", (json_int_t)KILN_PLUGIN_ABI_MINOR,
@@ -167,7 +211,8 @@ json_t *plugin_json(const plugin_session *session)
         vectors, "passed", (json_int_t)session->passed, "failed", (json_int_t)session->failed,
         "skipped", (json_int_t)session->skipped, "not_applicable",
         (json_int_t)session->not_applicable, "checks", checks, "unused_skips", unused_json(session),
-        "verdict", verdict_text(session));
+        "certified", !plugin_is_refused(session) && session->only_count == 0, "verdict",
+        verdict_text(session));
 }
 
 /* ---- JUnit ---- */

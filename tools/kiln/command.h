@@ -82,6 +82,11 @@ bool tool_runtime_open(const tool_common *common, kiln_runtime **runtime);
 bool tool_read_integer(const char *text, int64_t minimum, int64_t maximum, int64_t *value);
 bool tool_read_number(const char *text, double *value);
 
+/* The argument of the option `name` that getopt has just read, as a whole number; prints what is
+ * wanted and returns false when it is something else. */
+bool tool_take_integer(const tool_common *common, const char *name, int64_t minimum,
+                       int64_t maximum, int64_t *value);
+
 /* ---- Messages ---- */
 
 /* Print "COMMAND: sentence" on standard error and return TOOL_FAILED or TOOL_USAGE. tool_usage()

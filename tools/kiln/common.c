@@ -140,6 +140,16 @@ bool tool_read_integer(const char *text, int64_t minimum, int64_t maximum, int64
     return true;
 }
 
+bool tool_take_integer(const tool_common *common, const char *name, int64_t minimum,
+                       int64_t maximum, int64_t *value)
+{
+    if (tool_read_integer(optarg, minimum, maximum, value))
+        return true;
+    tool_usage(common, "--%s takes a whole number from %lld to %lld, not '%s'", name,
+               (long long)minimum, (long long)maximum, optarg);
+    return false;
+}
+
 bool tool_read_number(const char *text, double *value)
 {
     char *end;

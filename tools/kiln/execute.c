@@ -8,20 +8,24 @@
 /* ---- One run of one plan ---- */
 
 bool run_plan_once(job_run *run, const job_step *step, kiln_plan *plan, kiln_device *device,
-                   kiln_buffer *d, int64_t *time_ns)
+                   kiln_buffer *const made[JOB_SLOTS], int64_t *time_ns)
 {
-    kiln_tensor tensors[KILN_GEMM_SLOTS];
+    kiln_tensor tensors[JOB_SLOTS];
     kiln_gemm_args args = {{sizeof args, KILN_GEMM_SLOTS, tensors}, step->alpha, step->beta};
     kiln_stream *stream;
     int64_t index;
     memset(tensors, 0, sizeof tensors);
-    for (int slot = job_next_input(step, -1, &index); slot >= 0;
-         slot = job_next_input(step, slot, &index)) {
+    for (int slot = job_next_input(run->job, step, -1, &index); slot >= 0;
+         slot = job_next_input(run->job, step, slot, &index)) {
         tensors[slot] = job_view(run->job, step, (uint32_t)slot, index);
         tensors[slot].buffer = *run_buffer(run, index, device);
     }
-    tensors[KILN_GEMM_D] = job_view(run->job, step, KILN_GEMM_D, step->d);
-    tensors[KILN_GEMM_D].buffer = d;
+    for (int slot = job_next_output(run->job, step, -1, &index); slot >= 0;
+         slot = job_next_output(run->job, step, slot, &index)) {
+        tensors[slot] = job_view(run->job, step, (uint32_t)slot, index);
+        tensors[slot].buffer = made[slot];
+    }
+    job_attach_scales(run->job, step, tensors);
     if (!run_stream(run, device, &stream))
         return false;
     int64_t begin = tool_now_ns();
@@ -36,8 +40,8 @@ bool run_plan_once(job_run *run, const job_step *step, kiln_plan *plan, kiln_dev
 static bool place_inputs(job_run *run, const job_step *step, kiln_device *device, int64_t *moved)
 {
     int64_t index;
-    for (int slot = job_next_input(step, -1, &index); slot >= 0;
-         slot = job_next_input(step, slot, &index))
+    for (int slot = job_next_input(run->job, step, -1, &index); slot >= 0;
+         slot = job_next_input(run->job, step, slot, &index))
         if (!run_place(run, index, device, moved))
             return false;
     return true;
@@ -74,15 +78,15 @@ static bool run_one(job_run *run, int64_t index)
     const job_step *step = &run->job->steps[index];
     run_step *out = &run->steps[index];
     kiln_stream *stream;
+    kiln_buffer *made[JOB_SLOTS];
     int64_t before = 0, after = 0, staged = atomic_load(&run->staged_bytes);
     if (!place_inputs(run, step, out->device, &out->copied_bytes) ||
-        !run_make(run, step->d, out->device) || !run_stream(run, out->device, &stream))
+        !run_make(run, step, out->device, made) || !run_stream(run, out->device, &stream))
         return false;
     tool_progress("step %lld of %lld, %s on %s", (long long)index + 1,
                   (long long)run->job->step_count, step->name, out->info.backend);
     bool counts = read_cycles(stream, &before);
-    kiln_buffer *d = *run_buffer(run, step->d, out->device);
-    if (!run_plan_once(run, step, out->plan, out->device, d, &out->time_ns))
+    if (!run_plan_once(run, step, out->plan, out->device, made, &out->time_ns))
         return false;
     out->counts_cycles = counts && read_cycles(stream, &after);
     out->cycles = after - before;

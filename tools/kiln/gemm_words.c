@@ -14,15 +14,25 @@
 const char gemm_words_help[] =
     "  m=M n=N k=K          op(A) is M×K, op(B) K×N, D M×N\n"
     "  batch=COUNT          that many GEMMs of this shape\n"
-    "  type=TYPE            f64, f32, f16, bf16, i8, … of A, B and D (D of i8 is i32)\n"
+    "  type=TYPE            f64, f32, f16, bf16, i8, … of A, B and D (D of integers is i32)\n"
     "  a= b= c= d=TYPE      of one matrix only\n"
     "  transpose_a          A is stored [K, M]\n"
     "  transpose_b          B is stored [N, K]\n"
     "  alpha=X beta=Y       D = epilogues(alpha op(A) op(B) + beta C)\n"
     "  epilogues=LIST       in order, separated by commas: bias, relu, gelu_erf,\n"
     "                       gelu_tanh, silu, residual, multiply, scale, scale:X,\n"
-    "                       clip:LOW:HIGH; operands take :scalar, :row or :column\n"
-    "                       and a type, as in bias:column:f16\n"
+    "                       clip:LOW:HIGH, swiglu, swiglu:halves, swiglu:COLUMNS,\n"
+    "                       quantize, bias_gradient; operands take :scalar, :row or\n"
+    "                       :column and a type, as in bias:column:f16\n"
+    "  a_scale=TYPE b_…     A or B is quantised: type of its scales\n"
+    "  a_zero_point b_…     it has zero points, of its own type\n"
+    "  a_block=RxC b_…      rows and columns that share one, each a number or all\n"
+    "  d_scale=TYPE         D is quantised: type of its scales (f32, e4m3, ue8m0)\n"
+    "  d_block=1xC          columns that share one (default all)\n"
+    "  groups=KIND:COUNT    contiguous, masked or k: products that go together\n"
+    "  group_alignment=N    groups begin at multiples of N rows (or steps of k)\n"
+    "  precision=fast       or exact\n"
+    "  max_rel_error=X      how far results may be off for speed, from 0 to 1\n"
     "  dynamic=LIST         dimensions whose value is a maximum: m,n,k,batch\n"
     "  alignment=BYTES      what addresses and strides are multiples of\n"
     "  accumulator=TYPE     type of the sum\n"
@@ -30,141 +40,13 @@ const char gemm_words_help[] =
     "  device=NAME          where the tensors live: host, npu:0, …\n"
     "  backend=NAME         only this plugin\n";
 
-static bool fail(gemm_problem *problem, const char *format, ...) KILN_PRINTF(2, 3);
-
-static bool fail(gemm_problem *problem, const char *format, ...)
+bool gemm_fail(gemm_problem *problem, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(problem->text, sizeof problem->text, format, arguments);
     va_end(arguments);
     return false;
-}
-
-/* ---- Epilogues ---- */
-
-typedef struct epilogue_kind {
-    const char *name;
-    kiln_epilogue_kind kind;
-    kiln_operand_shape operand; /* unless it is told otherwise */
-    int numbers;                /* that may follow */
-} epilogue_kind;
-
-static const epilogue_kind epilogue_kinds[] = {
-    {"bias", KILN_EPILOGUE_BIAS, KILN_OPERAND_ROW, 0},
-    {"relu", KILN_EPILOGUE_RELU, KILN_OPERAND_NONE, 0},
-    {"gelu_erf", KILN_EPILOGUE_GELU_ERF, KILN_OPERAND_NONE, 0},
-    {"gelu_tanh", KILN_EPILOGUE_GELU_TANH, KILN_OPERAND_NONE, 0},
-    {"silu", KILN_EPILOGUE_SILU, KILN_OPERAND_NONE, 0},
-    {"residual", KILN_EPILOGUE_RESIDUAL, KILN_OPERAND_MATRIX, 0},
-    {"multiply", KILN_EPILOGUE_MULTIPLY, KILN_OPERAND_MATRIX, 0},
-    {"scale", KILN_EPILOGUE_SCALE, KILN_OPERAND_ROW, 1},
-    {"clip", KILN_EPILOGUE_CLIP, KILN_OPERAND_NONE, 2},
-};
-
-enum { EPILOGUE_KINDS = sizeof epilogue_kinds / sizeof epilogue_kinds[0] };
-
-const char *const *gemm_epilogue_names(size_t *count)
-{
-    static const char *const names[] = {"bias",     "relu",     "gelu_erf", "gelu_tanh", "silu",
-                                        "residual", "multiply", "scale",    "clip"};
-    _Static_assert(sizeof names / sizeof names[0] == EPILOGUE_KINDS, "one name per kind");
-    *count = EPILOGUE_KINDS;
-    return names;
-}
-
-const char *gemm_epilogue_name(uint32_t kind)
-{
-    for (size_t i = 0; i < EPILOGUE_KINDS; i++)
-        if ((uint32_t)epilogue_kinds[i].kind == kind)
-            return epilogue_kinds[i].name;
-    return "unknown";
-}
-
-kiln_epilogue_kind gemm_epilogue_kind(const char *name)
-{
-    for (size_t i = 0; i < EPILOGUE_KINDS; i++)
-        if (strcmp(name, epilogue_kinds[i].name) == 0)
-            return epilogue_kinds[i].kind;
-    return KILN_EPILOGUE_NONE;
-}
-
-bool gemm_epilogue_takes_operand(uint32_t kind)
-{
-    return kind == KILN_EPILOGUE_BIAS || kind == KILN_EPILOGUE_RESIDUAL ||
-           kind == KILN_EPILOGUE_MULTIPLY || kind == KILN_EPILOGUE_SCALE;
-}
-
-static kiln_operand_shape operand_shape(const char *name)
-{
-    static const char *const names[] = {"", "scalar", "row", "column", "matrix"};
-    for (int i = 1; i < 5; i++)
-        if (strcmp(name, names[i]) == 0)
-            return (kiln_operand_shape)i;
-    return KILN_OPERAND_NONE;
-}
-
-/* One part behind a colon: a number, the operand's shape or its type. */
-static bool epilogue_part(const char *part, const epilogue_kind *kind, int *numbers,
-                          kiln_epilogue *epilogue, gemm_problem *problem)
-{
-    double number;
-    if (*numbers < kind->numbers && tool_read_number(part, &number)) {
-        *((*numbers)++ == 0 ? &epilogue->p0 : &epilogue->p1) = number;
-        return true;
-    }
-    bool operand = kind->operand != KILN_OPERAND_NONE;
-    if (operand && kiln_type_from_name(part) != KILN_TYPE_NONE) {
-        epilogue->type = kiln_type_from_name(part);
-        return true;
-    }
-    if (operand && kind->operand != KILN_OPERAND_MATRIX && operand_shape(part) &&
-        operand_shape(part) != KILN_OPERAND_MATRIX) {
-        epilogue->operand = operand_shape(part);
-        return true;
-    }
-    return fail(problem, "epilogue '%s' does not take ':%s'", kind->name, part);
-}
-
-static bool epilogue_check(const epilogue_kind *kind, int numbers, kiln_epilogue *epilogue,
-                           gemm_problem *problem)
-{
-    if (kind->kind == KILN_EPILOGUE_SCALE && numbers == 1)
-        epilogue->operand = KILN_OPERAND_NONE;
-    if (kind->kind == KILN_EPILOGUE_CLIP && numbers != 2)
-        return fail(problem, "epilogue clip takes two numbers, as in clip:0:6");
-    if (kind->kind == KILN_EPILOGUE_CLIP && epilogue->p0 > epilogue->p1)
-        return fail(problem, "epilogue clip:%g:%g: the lower limit is above the upper one",
-                    epilogue->p0, epilogue->p1);
-    return true;
-}
-
-bool gemm_epilogue_read(const char *text, kiln_epilogue *epilogue, gemm_problem *problem)
-{
-    char copy[96];
-    if (strlen(text) >= sizeof copy)
-        return fail(problem, "'%.80s…' is no epilogue", text);
-    memcpy(copy, text, strlen(text) + 1);
-    char *rest = copy, *name = strsep(&rest, ":");
-    const epilogue_kind *kind = NULL;
-    for (size_t i = 0; i < EPILOGUE_KINDS; i++)
-        if (strcmp(name, epilogue_kinds[i].name) == 0)
-            kind = &epilogue_kinds[i];
-    if (!kind) {
-        size_t count;
-        const char *near = kiln_yaml_nearest(name, gemm_epilogue_names(&count), EPILOGUE_KINDS);
-        return fail(problem, "unknown epilogue '%s'%s%s%s", name, near ? " (did you mean '" : "",
-                    near ? near : "", near ? "'?)" : "");
-    }
-    kiln_epilogue read = {.kind = kind->kind, .operand = kind->operand};
-    int numbers = 0;
-    for (char *part = strsep(&rest, ":"); part; part = strsep(&rest, ":"))
-        if (!epilogue_part(part, kind, &numbers, &read, problem))
-            return false;
-    if (!epilogue_check(kind, numbers, &read, problem))
-        return false;
-    *epilogue = read;
-    return true;
 }
 
 /* ---- Words ---- */
@@ -181,15 +63,16 @@ static bool read_size(gemm_words *words, const char *name, const char *value, ge
     int64_t minimum = strcmp(name, "batch") == 0;
     if (tool_read_integer(value, minimum, INT64_C(1) << 48, size))
         return true;
-    return fail(problem, "%s=%s: a whole number from %d on is wanted", name, value, (int)minimum);
+    return gemm_fail(problem, "%s=%s: a whole number from %d on is wanted", name, value,
+                     (int)minimum);
 }
 
 static bool read_type(gemm_words *words, const char *name, const char *value, gemm_problem *problem)
 {
     uint32_t type = kiln_type_from_name(value);
     if (!type)
-        return fail(problem, "%s=%s: no such type; types are f64, f32, f16, bf16, i8, i32, …", name,
-                    value);
+        return gemm_fail(problem, "%s=%s: no such type; types are f64, f32, f16, bf16, i8, i32, …",
+                         name, value);
     if (strcmp(name, "type") == 0)
         words->type = type;
     else if (strcmp(name, "accumulator") == 0)
@@ -211,7 +94,7 @@ static bool read_switch(gemm_words *words, const char *name, const char *value,
     if (strcmp(value, "true") == 0)
         words->desc.head.flags |= flag;
     else if (strcmp(value, "false") != 0)
-        return fail(problem, "%s=%s: true or false is wanted", name, value);
+        return gemm_fail(problem, "%s=%s: true or false is wanted", name, value);
     return true;
 }
 
@@ -220,7 +103,124 @@ static bool read_factor(gemm_words *words, const char *name, const char *value,
 {
     if (tool_read_number(value, name[0] == 'a' ? &words->alpha : &words->beta))
         return true;
-    return fail(problem, "%s=%s: a number is wanted", name, value);
+    return gemm_fail(problem, "%s=%s: a number is wanted", name, value);
+}
+
+/* The descriptor's word on the scales of A, B or D. */
+static kiln_quantization *quantization_of(gemm_words *words, const char *name)
+{
+    return name[0] == 'a'   ? &words->desc.a_quantization
+           : name[0] == 'b' ? &words->desc.b_quantization
+                            : &words->desc.d_quantization;
+}
+
+static bool read_scale(gemm_words *words, const char *name, const char *value,
+                       gemm_problem *problem)
+{
+    uint32_t type = kiln_type_from_name(value);
+    if (!type)
+        return gemm_fail(problem, "%s=%s: no such type; scales are f32, f16, bf16, e4m3 or ue8m0",
+                         name, value);
+    quantization_of(words, name)->scale_type = type;
+    return true;
+}
+
+/* Its type is the matrix's own, which may be told later: until then just something. */
+static bool read_zero_point(gemm_words *words, const char *name, const char *value,
+                            gemm_problem *problem)
+{
+    if (strcmp(value, "true") == 0)
+        quantization_of(words, name)->zero_type = KILN_I8;
+    else if (strcmp(value, "false") != 0)
+        return gemm_fail(problem, "%s=%s: true or false is wanted", name, value);
+    return true;
+}
+
+static bool read_block_extent(const char *text, int32_t *extent)
+{
+    int64_t value = -1;
+    if (strcmp(text, "all") != 0 && !tool_read_integer(text, 1, INT32_MAX, &value))
+        return false;
+    *extent = (int32_t)value;
+    return true;
+}
+
+bool gemm_block_read(const char *text, int32_t block[2])
+{
+    char copy[32], *rest = copy;
+    int32_t read[2];
+    snprintf(copy, sizeof copy, "%s", text);
+    char *rows = strsep(&rest, "x");
+    if (strlen(text) >= sizeof copy || !rest || !read_block_extent(rows, &read[0]) ||
+        !read_block_extent(rest, &read[1]))
+        return false;
+    memcpy(block, read, sizeof read);
+    return true;
+}
+
+static bool read_block(gemm_words *words, const char *name, const char *value,
+                       gemm_problem *problem)
+{
+    return gemm_block_read(value, quantization_of(words, name)->block) ||
+           gemm_fail(problem,
+                     "%s=%.40s: the rows and columns that share a scale are wanted, each a number "
+                     "or all, as in 1x128",
+                     name, value);
+}
+
+uint32_t gemm_grouping_kind(const char *text, size_t length)
+{
+    static const char *const kinds[] = {"", "contiguous", "masked", "k"};
+    for (uint32_t kind = 1; kind < 4; kind++)
+        if (strlen(kinds[kind]) == length && strncmp(kinds[kind], text, length) == 0)
+            return kind;
+    return KILN_GROUPING_NONE;
+}
+
+static bool read_groups(gemm_words *words, const char *name, const char *value,
+                        gemm_problem *problem)
+{
+    const char *colon = strchr(value, ':');
+    uint32_t kind = colon ? gemm_grouping_kind(value, (size_t)(colon - value)) : 0;
+    words->desc.grouping = kind;
+    return (kind && tool_read_integer(colon + 1, 1, INT64_C(1) << 48, &words->desc.groups)) ||
+           gemm_fail(problem,
+                     "%s=%.40s: contiguous:COUNT, masked:COUNT or k:COUNT is wanted, as in "
+                     "contiguous:8",
+                     name, value);
+}
+
+static bool read_group_alignment(gemm_words *words, const char *name, const char *value,
+                                 gemm_problem *problem)
+{
+    return tool_read_integer(value, 1, INT64_C(1) << 40, &words->desc.group_alignment) ||
+           gemm_fail(problem, "%s=%.40s: a whole number from 1 on is wanted", name, value);
+}
+
+bool gemm_precision_read(const char *text, uint32_t *precision)
+{
+    static const char *const names[] = {"exact", "fast", "auto"};
+    for (uint32_t i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *precision = i;
+            return true;
+        }
+    return false;
+}
+
+static bool read_precision(gemm_words *words, const char *name, const char *value,
+                           gemm_problem *problem)
+{
+    return gemm_precision_read(value, &words->desc.precision) ||
+           gemm_fail(problem, "%s=%.40s: exact, fast or auto is wanted", name, value);
+}
+
+static bool read_max_rel_error(gemm_words *words, const char *name, const char *value,
+                               gemm_problem *problem)
+{
+    double *limit = &words->desc.max_rel_error;
+    return (tool_read_number(value, limit) && *limit >= 0 && *limit <= 1) ||
+           gemm_fail(problem, "%s=%.40s: a number from 0 to 1 is wanted", name, value);
 }
 
 static bool read_alignment(gemm_words *words, const char *name, const char *value,
@@ -228,7 +228,7 @@ static bool read_alignment(gemm_words *words, const char *name, const char *valu
 {
     int64_t alignment;
     if (!tool_read_integer(value, 1, 4096, &alignment) || (alignment & (alignment - 1)))
-        return fail(problem, "%s=%s: a power of two from 1 to 4096 is wanted", name, value);
+        return gemm_fail(problem, "%s=%s: a power of two from 1 to 4096 is wanted", name, value);
     words->desc.a_alignment = words->desc.b_alignment = words->desc.c_alignment =
         words->desc.d_alignment = (uint32_t)alignment;
     return true;
@@ -239,12 +239,12 @@ static bool read_epilogues(gemm_words *words, const char *name, const char *valu
 {
     char copy[512];
     if (strlen(value) >= sizeof copy)
-        return fail(problem, "%s: the list is too long", name);
+        return gemm_fail(problem, "%s: the list is too long", name);
     memcpy(copy, value, strlen(value) + 1);
     char *rest = copy;
     for (char *text = strsep(&rest, ","); text; text = strsep(&rest, ",")) {
         if (words->desc.epilogue_count == KILN_GEMM_MAX_EPILOGUES)
-            return fail(problem, "%s: at most %d are possible", name, KILN_GEMM_MAX_EPILOGUES);
+            return gemm_fail(problem, "%s: at most %d are possible", name, KILN_GEMM_MAX_EPILOGUES);
         if (!gemm_epilogue_read(text, &words->desc.epilogues[words->desc.epilogue_count], problem))
             return false;
         words->desc.epilogue_count++;
@@ -265,7 +265,7 @@ static bool read_dynamic(gemm_words *words, const char *name, const char *value,
                         : strcmp(text, "batch") == 0 ? KILN_GEMM_DYNAMIC_BATCH
                                                      : 0;
         if (!flag)
-            return fail(problem, "%s=%s: a list of m, n, k and batch is wanted", name, value);
+            return gemm_fail(problem, "%s=%s: a list of m, n, k and batch is wanted", name, value);
         words->desc.head.flags |= flag;
     }
     return true;
@@ -277,7 +277,7 @@ static bool read_name(gemm_words *words, const char *name, const char *value, ge
     char *place = device ? words->device : words->backend;
     size_t size = device ? sizeof words->device : sizeof words->backend;
     if (!value[0] || strlen(value) >= size)
-        return fail(problem, "%s=%s: no such %s", name, value, name);
+        return gemm_fail(problem, "%s=%s: no such %s", name, value, name);
     memcpy(place, value, strlen(value) + 1);
     return true;
 }
@@ -305,11 +305,23 @@ static const struct {
     {"alignment", read_alignment, false},
     {"epilogues", read_epilogues, false},
     {"dynamic", read_dynamic, false},
+    {"a_scale", read_scale, false},
+    {"b_scale", read_scale, false},
+    {"d_scale", read_scale, false},
+    {"a_zero_point", read_zero_point, true},
+    {"b_zero_point", read_zero_point, true},
+    {"a_block", read_block, false},
+    {"b_block", read_block, false},
+    {"d_block", read_block, false},
+    {"groups", read_groups, false},
+    {"group_alignment", read_group_alignment, false},
+    {"precision", read_precision, false},
+    {"max_rel_error", read_max_rel_error, false},
     {"device", read_name, false},
     {"backend", read_name, false},
 };
 
-enum { WORDS = sizeof word_table / sizeof word_table[0], WORD_ALPHA = 13 };
+enum { WORDS = sizeof word_table / sizeof word_table[0] };
 
 static size_t find_word(const char *name)
 {
@@ -319,14 +331,19 @@ static size_t find_word(const char *name)
     return index;
 }
 
+static bool is_given(const gemm_words *words, const char *name)
+{
+    return words->seen & (UINT64_C(1) << find_word(name));
+}
+
 static bool unknown_word(const char *name, gemm_problem *problem)
 {
     const char *names[WORDS];
     for (size_t i = 0; i < WORDS; i++)
         names[i] = word_table[i].name;
     const char *near = kiln_yaml_nearest(name, names, WORDS);
-    return fail(problem, "unknown word '%s'%s%s%s", name, near ? " (did you mean '" : "",
-                near ? near : "", near ? "'?)" : "");
+    return gemm_fail(problem, "unknown word '%s'%s%s%s", name, near ? " (did you mean '" : "",
+                     near ? near : "", near ? "'?)" : "");
 }
 
 bool gemm_words_read(gemm_words *words, const char *word, gemm_problem *problem)
@@ -334,16 +351,16 @@ bool gemm_words_read(gemm_words *words, const char *word, gemm_problem *problem)
     char name[32];
     size_t length = strcspn(word, "=");
     if (length >= sizeof name)
-        return fail(problem, "unknown word '%.*s…'", 24, word);
+        return gemm_fail(problem, "unknown word '%.*s…'", 24, word);
     memcpy(name, word, length);
     name[length] = '\0';
     size_t index = find_word(name);
     if (index == WORDS)
         return unknown_word(name, problem);
     if (!word[length] && !word_table[index].is_switch)
-        return fail(problem, "'%s' needs a value: %s=…", name, name);
+        return gemm_fail(problem, "'%s' needs a value: %s=…", name, name);
     if (words->seen & (UINT64_C(1) << index))
-        return fail(problem, "'%s' is given twice", name);
+        return gemm_fail(problem, "'%s' is given twice", name);
     words->seen |= UINT64_C(1) << index;
     const char *value = word[length] ? word + length + 1 : "true";
     return word_table[index].read(words, name, value, problem);
@@ -357,6 +374,60 @@ static uint32_t row_alignment(uint32_t given, uint32_t type, int64_t columns)
     return given ? given : (uint32_t)(bits & (~bits + 1));
 }
 
+static bool is_integer(uint32_t type)
+{
+    return type == KILN_I8 || type == KILN_U8 || type == KILN_I4 || type == KILN_U4;
+}
+
+uint32_t gemm_default_type(const kiln_gemm_desc *desc)
+{
+    bool scaled = desc->a_quantization.scale_type || desc->b_quantization.scale_type;
+    if (is_integer(desc->a_type) && is_integer(desc->b_type) && !scaled)
+        return KILN_I32;
+    if (kiln_type_bits(desc->a_type) > 8)
+        return desc->a_type;
+    if (kiln_type_bits(desc->b_type) > 8)
+        return desc->b_type;
+    return scaled || is_integer(desc->a_type) ? (uint32_t)KILN_F32 : desc->a_type;
+}
+
+/* Elements share what they have; blocks are whole matrices, or rows of D, unless told. */
+static bool complete_quantization(kiln_quantization *quantization, char name, uint32_t type,
+                                  gemm_problem *problem)
+{
+    if (quantization->zero_type)
+        quantization->zero_type = type;
+    bool used = quantization->scale_type || quantization->zero_type;
+    if (!used && quantization->block[0] && name == 'd')
+        return gemm_fail(problem, "d_block= says what shares a scale, but d_scale= is missing");
+    if (!used && quantization->block[0])
+        return gemm_fail(problem,
+                         "%c_block= says what shares a scale, but neither %c_scale= nor "
+                         "%c_zero_point is there",
+                         name, name, name);
+    if (used && !quantization->block[0]) {
+        quantization->block[0] = name == 'd' ? 1 : -1;
+        quantization->block[1] = -1;
+    }
+    return true;
+}
+
+/* A D with scales is quantised, by the last epilogue, and the other way round. */
+static bool complete_d_quantization(kiln_gemm_desc *desc, gemm_problem *problem)
+{
+    uint32_t count = desc->epilogue_count;
+    bool quantizes = count > 0 && desc->epilogues[count - 1].kind == KILN_EPILOGUE_QUANTIZE;
+    if (quantizes && !desc->d_quantization.scale_type)
+        desc->d_quantization.scale_type = KILN_F32;
+    if (!quantizes && desc->d_quantization.scale_type) {
+        if (count == KILN_GEMM_MAX_EPILOGUES)
+            return gemm_fail(problem, "d_scale= is one epilogue more than the %d that are possible",
+                             KILN_GEMM_MAX_EPILOGUES);
+        desc->epilogues[desc->epilogue_count++].kind = KILN_EPILOGUE_QUANTIZE;
+    }
+    return complete_quantization(&desc->d_quantization, 'd', desc->d_type, problem);
+}
+
 static void complete_types(gemm_words *words)
 {
     kiln_gemm_desc *desc = &words->desc;
@@ -365,7 +436,7 @@ static void complete_types(gemm_words *words)
     if (!desc->b_type)
         desc->b_type = words->type ? words->type : desc->a_type;
     if (!desc->d_type)
-        desc->d_type = desc->a_type == KILN_I8 ? KILN_I32 : desc->a_type;
+        desc->d_type = gemm_default_type(desc);
     if (!desc->c_type && words->beta != 0)
         desc->c_type = desc->d_type;
     for (uint32_t i = 0; i < desc->epilogue_count; i++)
@@ -377,43 +448,45 @@ static void complete_alignments(kiln_gemm_desc *desc)
 {
     int64_t a_columns = desc->head.flags & KILN_GEMM_TRANSPOSE_A ? desc->m : desc->k;
     int64_t b_columns = desc->head.flags & KILN_GEMM_TRANSPOSE_B ? desc->k : desc->n;
+    int64_t d_columns = desc->n;
+    for (uint32_t i = 0; i < desc->epilogue_count; i++)
+        d_columns /= desc->epilogues[i].kind == KILN_EPILOGUE_SWIGLU ? 2 : 1;
     desc->a_alignment = row_alignment(desc->a_alignment, desc->a_type, a_columns);
     desc->b_alignment = row_alignment(desc->b_alignment, desc->b_type, b_columns);
     desc->c_alignment = desc->c_type ? row_alignment(desc->c_alignment, desc->c_type, desc->n) : 0;
-    desc->d_alignment = row_alignment(desc->d_alignment, desc->d_type, desc->n);
+    desc->d_alignment = row_alignment(desc->d_alignment, desc->d_type, d_columns);
+}
+
+/* A max_rel_error alone asks for as much speed as it allows. */
+static bool complete_precision(gemm_words *words, gemm_problem *problem)
+{
+    bool limited = is_given(words, "max_rel_error");
+    if (limited && !is_given(words, "precision"))
+        words->desc.precision = KILN_PRECISION_AUTO;
+    if (limited == (words->desc.precision == KILN_PRECISION_AUTO))
+        return true;
+    return gemm_fail(problem, limited ? "max_rel_error= is for precision=auto; leave one out"
+                                      : "precision=auto needs max_rel_error=");
 }
 
 bool gemm_words_finish(gemm_words *words, gemm_problem *problem)
 {
+    kiln_gemm_desc *desc = &words->desc;
     for (size_t i = 0; i < 3; i++)
         if (!(words->seen & (UINT64_C(1) << i)))
-            return fail(problem, "%s= is missing", word_table[i].name);
-    if (!words->type && !words->desc.a_type)
-        return fail(problem, "type= is missing");
-    if (!(words->seen & (UINT64_C(1) << WORD_ALPHA)))
+            return gemm_fail(problem, "%s= is missing", word_table[i].name);
+    if (!words->type && !desc->a_type)
+        return gemm_fail(problem, "type= is missing");
+    if (!is_given(words, "alpha"))
         words->alpha = 1;
-    words->desc.head.struct_size = sizeof words->desc;
+    desc->head.struct_size = sizeof *desc;
     complete_types(words);
-    complete_alignments(&words->desc);
+    if (!complete_quantization(&desc->a_quantization, 'a', desc->a_type, problem) ||
+        !complete_quantization(&desc->b_quantization, 'b', desc->b_type, problem) ||
+        !complete_d_quantization(desc, problem) || !complete_precision(words, problem))
+        return false;
+    if (is_given(words, "group_alignment") && !desc->grouping)
+        return gemm_fail(problem, "group_alignment= is about groups=, which is missing");
+    complete_alignments(desc);
     return true;
-}
-
-const char *gemm_describe(const kiln_gemm_desc *desc, char *text, size_t size)
-{
-    size_t used = (size_t)snprintf(text, size, "m=%lld n=%lld k=%lld", (long long)desc->m,
-                                   (long long)desc->n, (long long)desc->k);
-    if (desc->batch > 1 && used < size)
-        used += (size_t)snprintf(text + used, size - used, " batch=%lld", (long long)desc->batch);
-    if (used < size)
-        used +=
-            (size_t)snprintf(text + used, size - used, " %s×%s→%s", kiln_type_name(desc->a_type),
-                             kiln_type_name(desc->b_type), kiln_type_name(desc->d_type));
-    if (desc->head.flags & KILN_GEMM_TRANSPOSE_A && used < size)
-        used += (size_t)snprintf(text + used, size - used, " transpose_a");
-    if (desc->head.flags & KILN_GEMM_TRANSPOSE_B && used < size)
-        used += (size_t)snprintf(text + used, size - used, " transpose_b");
-    for (uint32_t i = 0; i < desc->epilogue_count && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, " %s",
-                                 gemm_epilogue_name(desc->epilogues[i].kind));
-    return text;
 }

@@ -34,16 +34,39 @@ static void *append(void **list, int64_t *count, size_t size)
 job_tensor *job_add_tensor(kiln_job *job)
 {
     job_tensor *tensor = append((void **)&job->tensors, &job->tensor_count, sizeof *tensor);
-    tensor->producer = JOB_NONE;
+    tensor->producer = tensor->scale = tensor->zero_point = JOB_NONE;
     return tensor;
 }
 
 job_step *job_add_step(kiln_job *job)
 {
     job_step *step = append((void **)&job->steps, &job->step_count, sizeof *step);
-    step->a = step->b = step->c = step->d = JOB_NONE;
-    step->alpha = 1;
+    *step = job_empty_step();
     return step;
+}
+
+job_step job_empty_step(void)
+{
+    return (job_step){.a = JOB_NONE,
+                      .b = JOB_NONE,
+                      .c = JOB_NONE,
+                      .d = JOB_NONE,
+                      .d_scale = JOB_NONE,
+                      .groups = JOB_NONE,
+                      .alpha = 1};
+}
+
+bool job_add_result(kiln_job *job, const char *name, const kiln_yaml_node *node, int64_t *index,
+                    kiln_yaml_error *error)
+{
+    if (!job_name_is_free(job, name, node, error))
+        return false;
+    job_tensor *tensor = job_add_tensor(job);
+    tensor->name = name;
+    tensor->node = node;
+    tensor->producer = job->step_count;
+    *index = job->tensor_count - 1;
+    return true;
 }
 
 job_output *job_add_output(kiln_job *job)
@@ -72,17 +95,32 @@ bool job_name_is_free(const kiln_job *job, const char *name, const kiln_yaml_nod
                     name, place ? (int)place->line : 0);
 }
 
+/* Whether a node names what a step makes: NAME, or {name: NAME, …}. */
+static bool names_result(const kiln_yaml_node *node, const char *name)
+{
+    if (node && node->kind == KILN_YAML_MAPPING)
+        node = kiln_yaml_get(node, "name");
+    return node && node->kind == KILN_YAML_SCALAR && strcmp(node->text, name) == 0;
+}
+
+static bool makes(const kiln_yaml_node *step, const char *name)
+{
+    const kiln_yaml_node *d = kiln_yaml_get(step, "d"),
+                         *epilogues = kiln_yaml_get(step, "epilogues");
+    bool found = names_result(d, name) || (d && names_result(kiln_yaml_get(d, "scale"), name));
+    for (size_t i = 0; epilogues && epilogues->kind == KILN_YAML_SEQUENCE && i < epilogues->count;
+         i++)
+        found = found || names_result(kiln_yaml_get(epilogues->items[i], "bias_gradient"), name);
+    return found;
+}
+
 /* The step that makes a tensor further down, NULL when none does. */
 static const kiln_yaml_node *later_step(const kiln_job *job, const char *name)
 {
     const kiln_yaml_node *steps = kiln_yaml_get(kiln_yaml_root(job->tree), "steps");
-    for (size_t i = 0; steps && steps->kind == KILN_YAML_SEQUENCE && i < steps->count; i++) {
-        const kiln_yaml_node *d = kiln_yaml_get(steps->items[i], "d");
-        if (d && d->kind == KILN_YAML_MAPPING)
-            d = kiln_yaml_get(d, "name");
-        if (d && d->kind == KILN_YAML_SCALAR && strcmp(d->text, name) == 0)
+    for (size_t i = 0; steps && steps->kind == KILN_YAML_SEQUENCE && i < steps->count; i++)
+        if (makes(steps->items[i], name))
             return steps->items[i];
-    }
     return NULL;
 }
 
@@ -112,6 +150,10 @@ bool job_use_tensor(const kiln_job *job, const kiln_yaml_node *node, const char 
     int64_t found = job_find_tensor(job, name);
     if (found == JOB_NONE)
         return unknown_tensor(job, node, name, error);
+    if (job->tensors[found].producer == job->step_count)
+        return job_fail(error, node,
+                        "tensor '%s' is made by this very step; only later steps may read it",
+                        name);
     *index = found;
     return true;
 }
@@ -121,49 +163,11 @@ bool job_use_tensor(const kiln_job *job, const kiln_yaml_node *node, const char 
 #define EXPECT_KEYS(node, what, keys, error) \
     kiln_yaml_expect_keys(node, what, keys, sizeof(keys) / sizeof(keys)[0], error)
 
-/* The text of an optional key: NULL when it is absent. */
-static bool optional_text(const kiln_yaml_node *mapping, const char *key, const char **value,
-                          kiln_yaml_error *error)
-{
-    const kiln_yaml_node *node = kiln_yaml_get(mapping, key);
-    *value = NULL;
-    return !node || kiln_yaml_text(node, key, value, error);
-}
-
 static bool required(const kiln_yaml_node *mapping, const char *what, const char *key,
                      const kiln_yaml_node **value, kiln_yaml_error *error)
 {
     *value = kiln_yaml_get(mapping, key);
     return *value || kiln_yaml_fail(error, mapping, "%s: '%s' is missing", what, key);
-}
-
-static bool parse_tensor(kiln_job *job, const kiln_yaml_node *key, const kiln_yaml_node *value,
-                         kiln_yaml_error *error)
-{
-    static const char *const keys[] = {"file", "tensor", "rows"};
-    const kiln_yaml_node *file = value;
-    if (!job_name_is_free(job, key->text, key, error))
-        return false;
-    job_tensor *tensor = job_add_tensor(job);
-    tensor->name = key->text;
-    tensor->node = key;
-    if (value->kind == KILN_YAML_SCALAR)
-        return kiln_yaml_text(file, "the tensor's file", &tensor->file, error);
-    return EXPECT_KEYS(value, "a tensor", keys, error) &&
-           required(value, "a tensor", "file", &file, error) &&
-           kiln_yaml_text(file, "file", &tensor->file, error) &&
-           optional_text(value, "tensor", &tensor->entry, error) &&
-           optional_text(value, "rows", &tensor->rows, error);
-}
-
-static bool parse_tensors(kiln_job *job, const kiln_yaml_node *mapping, kiln_yaml_error *error)
-{
-    if (!kiln_yaml_expect(mapping, "tensors", KILN_YAML_MAPPING, error))
-        return false;
-    for (size_t i = 0; i < mapping->count; i++)
-        if (!parse_tensor(job, mapping->keys[i], mapping->items[i], error))
-            return false;
-    return true;
 }
 
 /* NAME: FILE writes the tensor NAME; NAME: {scores: TENSOR, file: FILE} writes classes. */
@@ -256,7 +260,7 @@ static bool parse_job(kiln_job *job, kiln_yaml_error *error)
         return false;
     outputs = kiln_yaml_get(root, "outputs");
     checks = kiln_yaml_get(root, "checks");
-    return parse_tensors(job, tensors, error) && job_parse_steps(job, steps, error) &&
+    return job_parse_tensors(job, tensors, error) && job_parse_steps(job, steps, error) &&
            (!outputs || parse_outputs(job, outputs, error)) &&
            (!checks || parse_checks(job, checks, error));
 }

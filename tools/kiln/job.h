@@ -22,6 +22,13 @@ typedef struct job_tensor {
     const char *entry; /* name inside the file; NULL = the only one */
     const char *rows;  /* .npy of row indices to take; NULL = all */
     int64_t producer;  /* step that makes it; JOB_NONE for files */
+    uint32_t read_as;  /* what the bits of integers in the file mean; 0 = what the file says */
+    /* Tensors of what an element means, (stored - zero point) * scale, or JOB_NONE; and the
+     * elements that share one, which is -1 for the whole extent and 0 until job_resolve unless it
+     * was said. */
+    int64_t scale, zero_point;
+    int32_t block[2];
+    const kiln_yaml_node *scale_node, *zero_point_node, *block_node;
     /* From job_resolve. */
     uint32_t type, rank;
     int64_t shape[KILN_MAX_RANK];
@@ -31,19 +38,26 @@ typedef struct job_tensor {
 
 typedef struct job_epilogue {
     kiln_epilogue epilogue;
-    int64_t operand; /* tensor, or JOB_NONE */
+    int64_t operand; /* tensor, or JOB_NONE; of a bias gradient what the step makes */
+    bool each;       /* of a bias gradient: a row for each batch entry or group */
     const kiln_yaml_node *node;
 } job_epilogue;
 
-/* One kiln.gemm/1. a, b, c and d are tensors; c may be JOB_NONE. */
+/* One kiln.gemm/1. a, b, c, d, d_scale and groups are tensors; c, d_scale and groups may be
+ * JOB_NONE. The last epilogue quantises exactly when there is a d_scale. */
 typedef struct job_step {
     const char *name;
     const kiln_yaml_node *node;
-    int64_t a, b, c, d;
-    const kiln_yaml_node *a_node, *b_node, *c_node;
+    int64_t a, b, c, d, d_scale, groups;
+    const kiln_yaml_node *a_node, *b_node, *c_node, *groups_node;
     bool transpose_a, transpose_b;
     double alpha, beta;
-    uint32_t type_out; /* 0 = A's; i32 for i8 */
+    uint32_t type_out;       /* 0 = chosen by job_resolve, as gemm_default_type does */
+    uint32_t d_scale_type;   /* 0 = f32 */
+    uint32_t grouping;       /* kiln_grouping */
+    int64_t group_alignment; /* as in kiln_gemm_desc */
+    uint32_t precision;      /* kiln_precision */
+    double max_rel_error;
     job_epilogue epilogues[KILN_GEMM_MAX_EPILOGUES];
     uint32_t epilogue_count;
     const char *backend; /* NULL = by the profile */
@@ -116,8 +130,34 @@ bool job_use_tensor(const kiln_job *job, const kiln_yaml_node *node, const char 
 bool job_name_is_free(const kiln_job *job, const char *name, const kiln_yaml_node *node,
                       kiln_yaml_error *error);
 
-/* Reads the list of steps. */
+/* A job's step before anything is said of it. */
+job_step job_empty_step(void);
+
+/* Reads the tensors that come from files, and the list of steps. */
+bool job_parse_tensors(kiln_job *job, const kiln_yaml_node *mapping, kiln_yaml_error *error);
 bool job_parse_steps(kiln_job *job, const kiln_yaml_node *list, kiln_yaml_error *error);
+
+/* Reads a type's name, and how many elements share a scale: [rows, columns], each a number or
+ * "all". */
+bool job_parse_type(const kiln_yaml_node *node, uint32_t *type, kiln_yaml_error *error);
+bool job_parse_block(const kiln_yaml_node *node, int32_t block[2], kiln_yaml_error *error);
+
+/* Appends the tensor that step number job->step_count makes under that name; its index goes to
+ * *index. */
+bool job_add_result(kiln_job *job, const char *name, const kiln_yaml_node *node, int64_t *index,
+                    kiln_yaml_error *error);
+
+/* Whether a tensor's elements mean more than what is stored. */
+bool job_is_quantized(const job_tensor *tensor);
+
+/* Fits a tensor's scales and zero points to it, and completes its blocks. */
+bool job_fit_scales(const kiln_job *job, job_tensor *tensor, kiln_yaml_error *error);
+
+/* What job_fit_scales has found, as a descriptor says it. */
+kiln_quantization job_quantization(const kiln_job *job, const job_tensor *tensor);
+
+/* A tensor as it stands in its file, in the type that the job reads it as. */
+kiln_tensor job_file_view(const job_tensor *tensor, const kiln_tensor *stored);
 
 /* Opens the files and gives their tensors type and shape; works out the shapes of the steps. */
 bool job_open_files(kiln_job *job, kiln_yaml_error *error);
@@ -130,10 +170,24 @@ bool job_fail(kiln_yaml_error *error, const kiln_yaml_node *node, const char *fo
 /* "[360, 64]" of a tensor's shape. Returns `text`. */
 const char *job_shape_text(const job_tensor *tensor, char text[160]);
 
-/* The view that a step passes for tensor `index` in slot `slot` of kiln.gemm/1, without memory:
- * shapes and strides as the operator wants them (a leading batch of stride 0 where the tensor has
- * none, vectors flat). */
+/* Slots of kiln.gemm/1 as a job counts them: behind those of the operator come the scales of A and
+ * B, and their zero points. */
+enum {
+    JOB_SCALE = KILN_GEMM_SLOTS, /* of A; that of B is the next */
+    JOB_ZERO_POINT = KILN_GEMM_SLOTS + 2,
+    JOB_SLOTS = KILN_GEMM_SLOTS + 4
+};
+
+/* The view that a step passes for tensor `index` in slot `slot`, without memory: shapes and strides
+ * as the operator wants them (a leading batch of stride 0 where the tensor has none, vectors
+ * flat). */
 kiln_tensor job_view(const kiln_job *job, const job_step *step, uint32_t slot, int64_t index);
+
+/* Makes the views of scales and zero points those of A and B, when all slots have their memory. */
+void job_attach_scales(const kiln_job *job, const job_step *step, kiln_tensor tensors[JOB_SLOTS]);
+
+/* Extent of the leading dimension that a slot of the step has; 0 = it has none. */
+int64_t job_leading(const kiln_job *job, const job_step *step, uint32_t slot);
 
 /* A contiguous tensor of that tensor's type and shape, without memory. */
 kiln_tensor job_whole(const job_tensor *tensor);
@@ -144,8 +198,9 @@ int64_t job_tensor_bytes(const job_tensor *tensor);
 /* Whether its bytes and strides, and those of its elements in any type, can be counted at all. */
 bool job_tensor_is_countable(const job_tensor *tensor);
 
-/* Calls for every tensor that a step reads: next slot after `slot` (begin with -1) that is in use;
- * -1 at the end. *index is the tensor. D is not among them. */
-int job_next_input(const job_step *step, int slot, int64_t *index);
+/* Call for every tensor that a step reads, or makes: next slot after `slot` (begin with -1) that is
+ * in use; -1 at the end. *index is the tensor. */
+int job_next_input(const kiln_job *job, const job_step *step, int slot, int64_t *index);
+int job_next_output(const kiln_job *job, const job_step *step, int slot, int64_t *index);
 
 #endif

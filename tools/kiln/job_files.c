@@ -133,6 +133,44 @@ static bool read_rows(kiln_job *job, job_tensor *tensor, kiln_yaml_error *error)
 
 /* ---- Tensors ---- */
 
+/* Whole numbers whose bits mean something else: as wide, or two of 4 bits in a byte. */
+static bool read_as(job_tensor *tensor, const kiln_tensor *found, kiln_yaml_error *error)
+{
+    int bits = kiln_type_bits(tensor->read_as), stored = kiln_type_bits(tensor->type);
+    bool halves = bits == 4 && stored == 8;
+    if (tensor->read_as == 0 || tensor->read_as == tensor->type)
+        return true;
+    if (!is_integer(tensor->type) || (bits != stored && !halves))
+        return job_fail(error, tensor->node,
+                        "type: '%s' is %s in %s; only whole numbers as wide as %s%s can be read as "
+                        "that",
+                        tensor->name, kiln_type_name(tensor->type), tensor->file,
+                        kiln_type_name(tensor->read_as), bits == 4 ? ", or bytes of two," : "");
+    if (halves) {
+        uint32_t last = tensor->rank - 1;
+        if (tensor->rank == 0 || (found->strides[last] != 1 && tensor->shape[last] > 1) ||
+            tensor->shape[last] > INT64_MAX / 2)
+            return job_fail(error, tensor->node,
+                            "type: '%s' must have its rows in one piece to be read as two %s a "
+                            "byte",
+                            tensor->name, kiln_type_name(tensor->read_as));
+        tensor->shape[last] *= 2;
+    }
+    tensor->type = tensor->read_as;
+    return job_tensor_is_countable(tensor) ||
+           job_fail(error, tensor->node, "type: '%s' would be too large", tensor->name);
+}
+
+kiln_tensor job_file_view(const job_tensor *tensor, const kiln_tensor *stored)
+{
+    kiln_tensor view = *stored;
+    bool halves = kiln_type_bits(tensor->type) < kiln_type_bits(stored->type);
+    view.type = tensor->type;
+    for (uint32_t i = 0; halves && i < view.rank; i++)
+        *(i + 1 < view.rank ? &view.strides[i] : &view.shape[i]) *= 2;
+    return view;
+}
+
 static bool open_tensor(kiln_job *job, job_tensor *tensor, kiln_yaml_error *error)
 {
     const tensor_entry *entry = NULL;
@@ -142,7 +180,8 @@ static bool open_tensor(kiln_job *job, job_tensor *tensor, kiln_yaml_error *erro
     tensor->type = entry->tensor.type;
     tensor->rank = entry->tensor.rank;
     memcpy(tensor->shape, entry->tensor.shape, sizeof tensor->shape);
-    return !tensor->rows || read_rows(job, tensor, error);
+    return read_as(tensor, &entry->tensor, error) &&
+           (!tensor->rows || read_rows(job, tensor, error));
 }
 
 bool job_open_files(kiln_job *job, kiln_yaml_error *error)

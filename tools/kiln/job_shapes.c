@@ -7,92 +7,6 @@
 #include "tools/kiln/gemm_words.h"
 #include "tools/kiln/job.h"
 
-/* ---- Tensors ---- */
-
-const char *job_shape_text(const job_tensor *tensor, char text[160])
-{
-    int used = snprintf(text, 160, "[");
-    for (uint32_t i = 0; i < tensor->rank && used < 140; i++)
-        used += snprintf(text + used, 160 - (size_t)used, i ? ", %lld" : "%lld",
-                         (long long)tensor->shape[i]);
-    snprintf(text + used, 160 - (size_t)used, "]");
-    return text;
-}
-
-kiln_tensor job_whole(const job_tensor *tensor)
-{
-    return kiln_tensor_host(tensor->type, NULL, tensor->rank, tensor->shape);
-}
-
-int64_t job_tensor_bytes(const job_tensor *tensor)
-{
-    if (tensor->rank == 0)
-        return kiln_type_row_bytes(tensor->type, 1);
-    int64_t bytes = kiln_type_row_bytes(tensor->type, tensor->shape[tensor->rank - 1]);
-    for (uint32_t i = 0; i + 1 < tensor->rank; i++)
-        bytes *= tensor->shape[i];
-    return bytes;
-}
-
-bool job_tensor_is_countable(const job_tensor *tensor)
-{
-    int64_t product = 16; /* bytes per element, with room to spare */
-    for (uint32_t i = 0; i < tensor->rank; i++) {
-        /* Strides are products too, of which a zero extent makes no exception. */
-        int64_t extent = tensor->shape[i] > 0 ? tensor->shape[i] : 1;
-        if (__builtin_mul_overflow(product, extent, &product))
-            return false;
-    }
-    return true;
-}
-
-int job_next_input(const job_step *step, int slot, int64_t *index)
-{
-    for (slot++; slot < KILN_GEMM_OPERAND + KILN_GEMM_MAX_EPILOGUES; slot++) {
-        int epilogue = slot - KILN_GEMM_OPERAND;
-        *index = slot == KILN_GEMM_A   ? step->a
-                 : slot == KILN_GEMM_B ? step->b
-                 : slot == KILN_GEMM_C ? step->c
-                 : slot == KILN_GEMM_D || epilogue >= (int)step->epilogue_count
-                     ? JOB_NONE
-                     : step->epilogues[epilogue].operand;
-        if (*index != JOB_NONE)
-            return slot;
-    }
-    return -1;
-}
-
-static kiln_tensor flat_view(const job_tensor *tensor)
-{
-    kiln_tensor whole = job_whole(tensor);
-    return kiln_vector(tensor->type, NULL, kiln_tensor_elements(&whole));
-}
-
-kiln_tensor job_view(const kiln_job *job, const job_step *step, uint32_t slot, int64_t index)
-{
-    const job_tensor *tensor = &job->tensors[index];
-    kiln_tensor view = job_whole(tensor);
-    uint32_t d_rank = job->tensors[step->d].rank;
-    if (slot >= KILN_GEMM_OPERAND &&
-        step->epilogues[slot - KILN_GEMM_OPERAND].epilogue.operand != KILN_OPERAND_MATRIX)
-        return flat_view(tensor);
-    if (d_rank != 3)
-        return view;
-    /* A matrix that serves the whole batch, or a batch of one that does. */
-    if (view.rank == 2) {
-        view.rank = 3;
-        view.shape[2] = view.shape[1], view.shape[1] = view.shape[0];
-        view.strides[2] = 1, view.strides[1] = view.strides[0];
-        view.shape[0] = 1;
-    }
-    int64_t batch = job->tensors[step->d].shape[0];
-    if (slot != KILN_GEMM_D && view.shape[0] != batch) {
-        view.shape[0] = batch;
-        view.strides[0] = 0;
-    }
-    return view;
-}
-
 /* ---- Matrices ---- */
 
 static bool expect_matrix(const kiln_job *job, const job_step *step, const char *key, int64_t index,
@@ -127,6 +41,23 @@ static bool join_batch(const kiln_job *job, const job_step *step, int64_t index,
                     step->name, tensor->name, (long long)tensor->shape[0], (long long)*batch);
 }
 
+/* With groups: A, B and C have them first where the grouping wants that, or are one for all. */
+static bool check_leading(const kiln_job *job, const job_step *step, uint32_t slot, int64_t index,
+                          const kiln_yaml_node *node, kiln_yaml_error *error)
+{
+    const job_tensor *tensor = &job->tensors[index];
+    int64_t groups = job_leading(job, step, slot);
+    char shape[160];
+    if (tensor->rank == 2 || tensor->shape[0] == 1 || tensor->shape[0] == groups)
+        return true;
+    if (groups == 0)
+        return job_fail(error, node,
+                        "step '%s': '%s' is %s; in this grouping it is one matrix for all groups",
+                        step->name, tensor->name, job_shape_text(tensor, shape));
+    return job_fail(error, node, "step '%s': '%s' is %s; there are %lld groups", step->name,
+                    tensor->name, job_shape_text(tensor, shape), (long long)groups);
+}
+
 static bool inner_mismatch(const kiln_job *job, const job_step *step, kiln_yaml_error *error)
 {
     const job_tensor *a = &job->tensors[step->a], *b = &job->tensors[step->b];
@@ -143,104 +74,265 @@ static bool inner_mismatch(const kiln_job *job, const job_step *step, kiln_yaml_
         helps ? (step->transpose_b ? "false" : "true") : "");
 }
 
-static bool shape_of_d(kiln_job *job, job_step *step, int64_t m, int64_t n, int64_t batch,
-                       kiln_yaml_error *error)
+/* Columns that epilogue `index` sees: half of N behind swiglu. */
+static int64_t columns_at(const job_step *step, uint32_t index)
 {
+    int64_t columns = step->desc.n;
+    for (uint32_t i = 0; i < index; i++)
+        columns /= step->epilogues[i].epilogue.kind == KILN_EPILOGUE_SWIGLU ? 2 : 1;
+    return columns;
+}
+
+static bool check_swiglu(const job_step *step, kiln_yaml_error *error)
+{
+    for (uint32_t i = 0; i < step->epilogue_count; i++) {
+        const job_epilogue *epilogue = &step->epilogues[i];
+        if (epilogue->epilogue.kind != KILN_EPILOGUE_SWIGLU)
+            continue;
+        int64_t pair = epilogue->epilogue.p0 > 0 ? 2 * (int64_t)epilogue->epilogue.p0 : 2;
+        if (step->desc.n % pair)
+            return job_fail(error, epilogue->node,
+                            "step '%s': swiglu pairs columns, %lld to a pair, but there are %lld",
+                            step->name, (long long)pair, (long long)step->desc.n);
+    }
+    return true;
+}
+
+/* A tensor that the step makes. */
+static bool shape_result(const job_step *step, job_tensor *result, uint32_t type, int64_t leading,
+                         int64_t rows, int64_t columns, kiln_yaml_error *error)
+{
+    bool leads = leading != JOB_NONE;
+    int64_t shape[3] = {leading, rows, columns};
+    char text[160];
+    result->type = type;
+    result->rank = leads ? 3 : 2;
+    memcpy(result->shape, leads ? shape : shape + 1, result->rank * sizeof shape[0]);
+    if (job_tensor_is_countable(result))
+        return true;
+    return job_fail(error, result->node, "step '%s': '%s' would be %s, which is too large",
+                    step->name, result->name, job_shape_text(result, text));
+}
+
+static bool shape_of_d(kiln_job *job, job_step *step, int64_t batch, kiln_yaml_error *error)
+{
+    kiln_gemm_desc *desc = &step->desc;
     job_tensor *d = &job->tensors[step->d];
-    uint32_t type = job->tensors[step->a].type;
-    d->type = step->type_out ? step->type_out : type == KILN_I8 ? (uint32_t)KILN_I32 : type;
-    d->rank = batch == JOB_NONE ? 2 : 3;
-    int64_t shape[3] = {batch, m, n};
-    memcpy(d->shape, d->rank == 3 ? shape : shape + 1, d->rank * sizeof shape[0]);
-    return job_tensor_is_countable(d) ||
-           job_fail(error, d->node, "step '%s': d '%s' would be %lld × %lld, which is too large",
-                    step->name, d->name, (long long)m, (long long)n);
+    int64_t columns = columns_at(step, step->epilogue_count);
+    uint32_t type = step->type_out ? step->type_out : gemm_default_type(desc);
+    if (!shape_result(step, d, type, batch, desc->m, columns, error))
+        return false;
+    if (step->d_scale == JOB_NONE)
+        return true;
+    if (!step->type_out)
+        return job_fail(error, d->node,
+                        "step '%s': d '%s' is quantised, and needs a type for that, such as e4m3 "
+                        "or i8",
+                        step->name, d->name);
+    int32_t block = d->block[1];
+    int64_t scales = block < 1 ? 1 : columns / block + (columns % block != 0);
+    return shape_result(step, &job->tensors[step->d_scale],
+                        step->d_scale_type ? step->d_scale_type : (uint32_t)KILN_F32, batch,
+                        desc->m, scales, error);
+}
+
+/* ---- Groups ---- */
+
+/* How many groups there are, and that GROUPS has one number for each of what it counts. */
+static bool count_groups(const kiln_job *job, job_step *step, kiln_yaml_error *error)
+{
+    const job_tensor *groups = &job->tensors[step->groups], *b = &job->tensors[step->b];
+    kiln_gemm_desc *desc = &step->desc;
+    char shape[160];
+    if (groups->rank != 1 || groups->type != KILN_I32)
+        return job_fail(error, step->groups_node,
+                        "step '%s': groups '%s' is %s %s; a vector of i32 is wanted", step->name,
+                        groups->name, kiln_type_name(groups->type), job_shape_text(groups, shape));
+    desc->groups = groups->shape[0];
+    if (step->grouping == KILN_GROUPING_CONTIGUOUS) {
+        if (groups->shape[0] != desc->m)
+            return job_fail(error, step->groups_node,
+                            "step '%s': groups '%s' is %s; the group of each of the %lld rows is "
+                            "wanted",
+                            step->name, groups->name, job_shape_text(groups, shape),
+                            (long long)desc->m);
+        if (b->rank != 3)
+            return job_fail(error, step->b_node,
+                            "step '%s': b '%s' is %s; one matrix for each group is wanted, "
+                            "[groups, rows, columns]",
+                            step->name, b->name, job_shape_text(b, shape));
+        desc->groups = b->shape[0];
+    }
+    return desc->groups > 0 ||
+           job_fail(error, step->groups_node, "step '%s': there are no groups: '%s' is empty",
+                    step->name,
+                    step->grouping == KILN_GROUPING_CONTIGUOUS ? b->name : groups->name);
+}
+
+static bool join_leading(const kiln_job *job, job_step *step, int64_t *batch,
+                         kiln_yaml_error *error)
+{
+    const struct {
+        int64_t index;
+        const kiln_yaml_node *node;
+        uint32_t slot;
+    } inputs[] = {{step->a, step->a_node, KILN_GEMM_A},
+                  {step->b, step->b_node, KILN_GEMM_B},
+                  {step->c, step->c_node, KILN_GEMM_C}};
+    *batch = JOB_NONE;
+    step->desc.batch = 1;
+    if (step->grouping && !count_groups(job, step, error))
+        return false;
+    for (int i = 0; i < 3; i++)
+        if (inputs[i].index != JOB_NONE &&
+            !(step->grouping
+                  ? check_leading(job, step, inputs[i].slot, inputs[i].index, inputs[i].node, error)
+                  : join_batch(job, step, inputs[i].index, inputs[i].node, batch, error)))
+            return false;
+    if (step->grouping == KILN_GROUPING_MASKED || step->grouping == KILN_GROUPING_K)
+        *batch = step->desc.groups;
+    else if (!step->grouping && *batch != JOB_NONE)
+        step->desc.batch = *batch;
+    return true;
+}
+
+static void describe_inputs(const kiln_job *job, job_step *step)
+{
+    const job_tensor *a = &job->tensors[step->a], *b = &job->tensors[step->b];
+    kiln_gemm_desc *desc = &step->desc;
+    desc->m = extent(a, step->transpose_a);
+    desc->k = extent(a, !step->transpose_a);
+    desc->n = extent(b, !step->transpose_b);
+    desc->a_type = a->type;
+    desc->b_type = b->type;
+    desc->a_quantization = job_quantization(job, a);
+    desc->b_quantization = job_quantization(job, b);
+    desc->grouping = step->grouping;
+}
+
+/* What only A and B may have. */
+static bool refuse_scales(const kiln_job *job, const job_step *step, const char *key, int64_t index,
+                          const kiln_yaml_node *node, kiln_yaml_error *error)
+{
+    return !job_is_quantized(&job->tensors[index]) ||
+           job_fail(error, node, "step '%s': %s '%s' has scales, which only a and b may have",
+                    step->name, key, job->tensors[index].name);
 }
 
 static bool shape_matrices(kiln_job *job, job_step *step, kiln_yaml_error *error)
 {
+    int64_t batch;
     if (!expect_matrix(job, step, "a", step->a, step->a_node, error) ||
         !expect_matrix(job, step, "b", step->b, step->b_node, error) ||
-        (step->c != JOB_NONE && !expect_matrix(job, step, "c", step->c, step->c_node, error)))
+        (step->c != JOB_NONE && (!expect_matrix(job, step, "c", step->c, step->c_node, error) ||
+                                 !refuse_scales(job, step, "c", step->c, step->c_node, error))))
         return false;
-    const job_tensor *a = &job->tensors[step->a], *b = &job->tensors[step->b];
-    kiln_gemm_desc *desc = &step->desc;
-    int64_t batch = JOB_NONE;
-    desc->m = extent(a, step->transpose_a);
-    desc->k = extent(a, !step->transpose_a);
-    desc->n = extent(b, !step->transpose_b);
-    if (extent(b, step->transpose_b) != desc->k)
+    describe_inputs(job, step);
+    if (extent(&job->tensors[step->b], step->transpose_b) != step->desc.k)
         return inner_mismatch(job, step, error);
-    if (!join_batch(job, step, step->a, step->a_node, &batch, error) ||
-        !join_batch(job, step, step->b, step->b_node, &batch, error) ||
-        (step->c != JOB_NONE && !join_batch(job, step, step->c, step->c_node, &batch, error)))
-        return false;
-    desc->batch = batch == JOB_NONE ? 1 : batch;
-    return shape_of_d(job, step, desc->m, desc->n, batch, error);
+    return check_swiglu(step, error) && join_leading(job, step, &batch, error) &&
+           shape_of_d(job, step, batch, error);
 }
 
-/* Whether the tensor is [M, N], with or without D's batch. */
-static bool like_d(const kiln_job *job, const job_step *step, const job_tensor *tensor)
+/* Whether the tensor is [M, columns], with or without D's leading dimension. */
+static bool like_d(const kiln_job *job, const job_step *step, const job_tensor *tensor,
+                   int64_t columns)
 {
     const job_tensor *d = &job->tensors[step->d];
     return (tensor->rank == 2 || tensor->rank == 3) && extent(tensor, false) == step->desc.m &&
-           extent(tensor, true) == step->desc.n &&
+           extent(tensor, true) == columns &&
            (tensor->rank == 2 || (d->rank == 3 && tensor->shape[0] == d->shape[0]) ||
             tensor->shape[0] == 1);
 }
 
 static bool check_c(const kiln_job *job, const job_step *step, kiln_yaml_error *error)
 {
-    if (step->c == JOB_NONE || like_d(job, step, &job->tensors[step->c]))
+    if (step->c == JOB_NONE || like_d(job, step, &job->tensors[step->c], step->desc.n))
         return true;
-    char shape[160], d_shape[160];
-    return job_fail(error, step->c_node, "step '%s': c '%s' is %s, but the result is %s",
+    char shape[160];
+    return job_fail(error, step->c_node, "step '%s': c '%s' is %s, but the result is [%lld, %lld]",
                     step->name, job->tensors[step->c].name,
-                    job_shape_text(&job->tensors[step->c], shape),
-                    job_shape_text(&job->tensors[step->d], d_shape));
+                    job_shape_text(&job->tensors[step->c], shape), (long long)step->desc.m,
+                    (long long)step->desc.n);
 }
 
 /* ---- Epilogues ---- */
 
-static kiln_operand_shape vector_shape(const job_step *step, const job_tensor *x)
+/* `leading`: of vectors that there is one of for each batch entry or group. */
+static kiln_operand_shape vector_shape(const job_step *step, const job_tensor *x, int64_t columns,
+                                       int64_t leading)
 {
     bool row = x->rank == 1 || (x->rank == 2 && x->shape[0] == 1);
     int64_t last = x->rank ? x->shape[x->rank - 1] : 1;
-    if (row && last == step->desc.n)
+    if (row && last == columns)
         return KILN_OPERAND_ROW;
     if (x->rank == 2 && x->shape[1] == 1 && x->shape[0] == step->desc.m)
         return KILN_OPERAND_COLUMN;
     if (x->rank == 0 || (row && last == 1))
         return KILN_OPERAND_SCALAR;
-    return KILN_OPERAND_NONE;
+    if (x->rank != 2 || leading < 2 || x->shape[0] != leading)
+        return KILN_OPERAND_NONE;
+    return last == columns ? KILN_OPERAND_ROW : last == 1 ? KILN_OPERAND_SCALAR : KILN_OPERAND_NONE;
 }
 
-static bool shape_epilogue(const kiln_job *job, job_step *step, job_epilogue *epilogue,
-                           kiln_yaml_error *error)
+/* What a bias gradient makes: [columns], or one for each batch entry or group. */
+static bool shape_gradient(kiln_job *job, const job_step *step, job_epilogue *epilogue,
+                           int64_t columns, int64_t leading, kiln_yaml_error *error)
 {
-    if (epilogue->operand == JOB_NONE)
-        return true;
-    const job_tensor *x = &job->tensors[epilogue->operand];
-    kiln_epilogue *out = &epilogue->epilogue;
-    char shape[160];
-    bool matrix = out->kind == KILN_EPILOGUE_RESIDUAL || out->kind == KILN_EPILOGUE_MULTIPLY;
-    out->type = x->type;
-    if (matrix)
-        out->operand = like_d(job, step, x) ? KILN_OPERAND_MATRIX : KILN_OPERAND_NONE;
-    else
-        out->operand = vector_shape(step, x);
-    if (out->operand)
-        return true;
-    long long m = step->desc.m, n = step->desc.n;
-    if (matrix)
+    job_tensor *x = &job->tensors[epilogue->operand];
+    if (epilogue->each && leading == 0)
+        return job_fail(error, epilogue->node,
+                        "step '%s': each: there is neither a batch nor a grouping; leave it out",
+                        step->name);
+    epilogue->epilogue.operand = KILN_OPERAND_ROW;
+    epilogue->epilogue.type = x->type = step->desc.a_type == KILN_F64 ? KILN_F64 : KILN_F32;
+    x->rank = epilogue->each ? 2 : 1;
+    x->shape[0] = epilogue->each ? leading : columns;
+    x->shape[1] = epilogue->each ? columns : 0;
+    return job_tensor_is_countable(x) ||
+           job_fail(error, epilogue->node, "step '%s': '%s' would be too large", step->name,
+                    x->name);
+}
+
+static bool epilogue_misfit(const job_step *step, const job_epilogue *epilogue, const job_tensor *x,
+                            int64_t columns, int64_t leading, kiln_yaml_error *error)
+{
+    const char *name = gemm_epilogue_name(epilogue->epilogue.kind);
+    long long m = step->desc.m, n = columns;
+    char shape[160], each[64] = "";
+    if (gemm_epilogue_takes_matrix(epilogue->epilogue.kind))
         return job_fail(error, epilogue->node,
                         "step '%s': %s '%s' is %s, but the result is [%lld, %lld]", step->name,
-                        gemm_epilogue_name(out->kind), x->name, job_shape_text(x, shape), m, n);
+                        name, x->name, job_shape_text(x, shape), m, n);
+    if (leading > 1)
+        snprintf(each, sizeof each, " [%lld, %lld] (a row per %s),", (long long)leading, n,
+                 step->grouping ? "group" : "batch entry");
     return job_fail(error, epilogue->node,
-                    "step '%s': %s '%s' is %s; [%lld] is wanted (one per column), [%lld, 1] (one "
+                    "step '%s': %s '%s' is %s; [%lld] is wanted (one per column),%s [%lld, 1] (one "
                     "per row) or [1]",
-                    step->name, gemm_epilogue_name(out->kind), x->name, job_shape_text(x, shape), n,
-                    m);
+                    step->name, name, x->name, job_shape_text(x, shape), n, each, m);
+}
+
+static bool shape_epilogue(kiln_job *job, job_step *step, uint32_t index, kiln_yaml_error *error)
+{
+    job_epilogue *epilogue = &step->epilogues[index];
+    kiln_epilogue *out = &epilogue->epilogue;
+    int64_t columns = columns_at(step, index),
+            leading = job_leading(job, step, KILN_GEMM_OPERAND + index);
+    if (epilogue->operand == JOB_NONE)
+        return true;
+    if (out->kind == KILN_EPILOGUE_BIAS_GRADIENT)
+        return shape_gradient(job, step, epilogue, columns, leading, error);
+    const job_tensor *x = &job->tensors[epilogue->operand];
+    if (!refuse_scales(job, step, gemm_epilogue_name(out->kind), epilogue->operand, epilogue->node,
+                       error))
+        return false;
+    out->type = x->type;
+    if (gemm_epilogue_takes_matrix(out->kind))
+        out->operand = like_d(job, step, x, columns) ? KILN_OPERAND_MATRIX : KILN_OPERAND_NONE;
+    else
+        out->operand = vector_shape(step, x, columns, leading);
+    return out->operand || epilogue_misfit(step, epilogue, x, columns, leading, error);
 }
 
 /* ---- Descriptors ---- */
@@ -257,6 +349,7 @@ static uint32_t view_alignment(const kiln_job *job, const job_step *step, uint32
 static void fill_desc(const kiln_job *job, job_step *step)
 {
     kiln_gemm_desc *desc = &step->desc;
+    const job_tensor *d = &job->tensors[step->d];
     desc->head.struct_size = sizeof *desc;
     desc->head.flags = (step->transpose_a ? KILN_GEMM_TRANSPOSE_A : 0) |
                        (step->transpose_b ? KILN_GEMM_TRANSPOSE_B : 0);
@@ -264,14 +357,19 @@ static void fill_desc(const kiln_job *job, job_step *step)
         desc->batch = 1;
         desc->head.flags |= KILN_GEMM_DYNAMIC_BATCH;
     }
-    desc->a_type = job->tensors[step->a].type;
-    desc->b_type = job->tensors[step->b].type;
     desc->c_type = step->c == JOB_NONE ? 0 : job->tensors[step->c].type;
-    desc->d_type = job->tensors[step->d].type;
+    desc->d_type = d->type;
     desc->a_alignment = view_alignment(job, step, KILN_GEMM_A, step->a);
     desc->b_alignment = view_alignment(job, step, KILN_GEMM_B, step->b);
     desc->c_alignment = view_alignment(job, step, KILN_GEMM_C, step->c);
     desc->d_alignment = view_alignment(job, step, KILN_GEMM_D, step->d);
+    desc->precision = step->precision;
+    desc->max_rel_error = step->max_rel_error;
+    desc->group_alignment = step->group_alignment;
+    if (step->d_scale != JOB_NONE) {
+        desc->d_quantization = job_quantization(job, d);
+        desc->d_quantization.zero_type = KILN_TYPE_NONE;
+    }
     desc->epilogue_count = step->epilogue_count;
     for (uint32_t i = 0; i < step->epilogue_count; i++) {
         desc->epilogues[i] = step->epilogues[i].epilogue;
@@ -282,12 +380,16 @@ static void fill_desc(const kiln_job *job, job_step *step)
 
 bool job_shape_steps(kiln_job *job, kiln_yaml_error *error)
 {
+    for (int64_t i = 0; i < job->tensor_count; i++)
+        if (job->tensors[i].producer == JOB_NONE && !job_fit_scales(job, &job->tensors[i], error))
+            return false;
     for (int64_t i = 0; i < job->step_count; i++) {
         job_step *step = &job->steps[i];
+        memset(&step->desc, 0, sizeof step->desc);
         if (!shape_matrices(job, step, error) || !check_c(job, step, error))
             return false;
         for (uint32_t e = 0; e < step->epilogue_count; e++)
-            if (!shape_epilogue(job, step, &step->epilogues[e], error))
+            if (!shape_epilogue(job, step, e, error))
                 return false;
         fill_desc(job, step);
     }
@@ -317,6 +419,9 @@ static bool check_scores(const kiln_job *job, int64_t index, const kiln_yaml_nod
 {
     const job_tensor *scores = &job->tensors[index];
     char shape[160];
+    if (job_is_quantized(scores))
+        return job_fail(error, node, "scores '%s' have scales; choose a type for them such as f32",
+                        scores->name);
     if (scores->rank == 2 && scores->shape[1] > 0)
         return true;
     return job_fail(error, node,

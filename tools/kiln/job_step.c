@@ -7,18 +7,6 @@
 #include "tools/kiln/gemm_words.h"
 #include "tools/kiln/job.h"
 
-static bool type_of(const kiln_yaml_node *node, uint32_t *type, kiln_yaml_error *error)
-{
-#define TYPE_NAME(id, number, name, bits, kind) name,
-    static const char *const names[] = {KILN_TYPES(TYPE_NAME)};
-#undef TYPE_NAME
-    size_t index;
-    if (!kiln_yaml_choice(node, "type", names, sizeof names / sizeof names[0], &index, error))
-        return false;
-    *type = kiln_type_from_name(names[index]);
-    return true;
-}
-
 /* ---- Epilogues ---- */
 
 static bool clip_limits(const kiln_yaml_node *value, kiln_epilogue *epilogue,
@@ -44,7 +32,43 @@ static bool is_number(const kiln_yaml_node *value)
            tool_read_number(value->text, &number);
 }
 
-static bool epilogue_value(const kiln_job *job, const kiln_yaml_node *value, job_epilogue *epilogue,
+/* How gates and the values that they gate lie in the columns. */
+static bool swiglu_pieces(const kiln_yaml_node *value, kiln_epilogue *epilogue,
+                          kiln_yaml_error *error)
+{
+    int64_t columns;
+    if (value->kind == KILN_YAML_SCALAR && value->text && strcmp(value->text, "halves") == 0) {
+        epilogue->p0 = -1;
+        return true;
+    }
+    if (!kiln_yaml_integer(value, "swiglu takes halves or the columns of a piece:", 1, INT32_MAX,
+                           false, &columns, error))
+        return false;
+    epilogue->p0 = columns == 1 ? 0 : (double)columns;
+    return true;
+}
+
+/* {bias_gradient: NAME}, or {name, each}: the step makes that tensor. */
+static bool gradient(kiln_job *job, const kiln_yaml_node *value, job_epilogue *epilogue,
+                     kiln_yaml_error *error)
+{
+    static const char *const keys[] = {"name", "each"};
+    const kiln_yaml_node *name = value, *each = NULL;
+    const char *text;
+    if (value->kind != KILN_YAML_SCALAR) {
+        if (!kiln_yaml_expect_keys(value, "bias_gradient", keys, 2, error))
+            return false;
+        name = kiln_yaml_get(value, "name");
+        each = kiln_yaml_get(value, "each");
+        if (!name)
+            return kiln_yaml_fail(error, value, "bias_gradient: 'name' is missing");
+    }
+    return (!each || kiln_yaml_boolean(each, "each", &epilogue->each, error)) &&
+           kiln_yaml_text(name, "bias_gradient", &text, error) &&
+           job_add_result(job, text, name, &epilogue->operand, error);
+}
+
+static bool epilogue_value(kiln_job *job, const kiln_yaml_node *value, job_epilogue *epilogue,
                            kiln_yaml_error *error)
 {
     uint32_t kind = epilogue->epilogue.kind;
@@ -52,6 +76,10 @@ static bool epilogue_value(const kiln_job *job, const kiln_yaml_node *value, job
     epilogue->node = value;
     if (kind == KILN_EPILOGUE_CLIP)
         return clip_limits(value, &epilogue->epilogue, error);
+    if (kind == KILN_EPILOGUE_SWIGLU)
+        return swiglu_pieces(value, &epilogue->epilogue, error);
+    if (kind == KILN_EPILOGUE_BIAS_GRADIENT)
+        return gradient(job, value, epilogue, error);
     if (kind == KILN_EPILOGUE_SCALE && is_number(value))
         return kiln_yaml_number(value, "scale", -DBL_MAX, DBL_MAX, &epilogue->epilogue.p0, error);
     if (gemm_epilogue_takes_operand(kind))
@@ -60,7 +88,7 @@ static bool epilogue_value(const kiln_job *job, const kiln_yaml_node *value, job
 }
 
 /* "relu", or a mapping of one name to its value. */
-static bool parse_epilogue(const kiln_job *job, const kiln_yaml_node *item, job_epilogue *epilogue,
+static bool parse_epilogue(kiln_job *job, const kiln_yaml_node *item, job_epilogue *epilogue,
                            kiln_yaml_error *error)
 {
     bool plain = item->kind == KILN_YAML_SCALAR;
@@ -85,7 +113,7 @@ static bool parse_epilogue(const kiln_job *job, const kiln_yaml_node *item, job_
     return true;
 }
 
-static bool parse_epilogues(const kiln_job *job, const kiln_yaml_node *list, job_step *step,
+static bool parse_epilogues(kiln_job *job, const kiln_yaml_node *list, job_step *step,
                             kiln_yaml_error *error)
 {
     if (!kiln_yaml_expect(list, "epilogues", KILN_YAML_SEQUENCE, error))
@@ -146,33 +174,139 @@ static bool parse_c(const kiln_job *job, const kiln_yaml_node *node, job_step *s
     return c || step->beta == 0 || kiln_yaml_fail(error, beta, "beta other than 0 needs c");
 }
 
-/* The result: a name, or {name, type}. */
+/* Where the scales of a quantised result go: a name, or {name, type}. */
+static bool parse_d_scale(kiln_job *job, const kiln_yaml_node *scale, job_step *step,
+                          kiln_yaml_error *error)
+{
+    static const char *const keys[] = {"name", "type"};
+    const kiln_yaml_node *name = scale, *type = NULL;
+    const char *text;
+    if (scale->kind != KILN_YAML_SCALAR) {
+        if (!kiln_yaml_expect_keys(scale, "scale", keys, 2, error))
+            return false;
+        name = kiln_yaml_get(scale, "name");
+        type = kiln_yaml_get(scale, "type");
+        if (!name)
+            return kiln_yaml_fail(error, scale, "scale: 'name' is missing");
+    }
+    return kiln_yaml_text(name, "scale", &text, error) &&
+           (!type || job_parse_type(type, &step->d_scale_type, error)) &&
+           job_add_result(job, text, name, &step->d_scale, error);
+}
+
+/* A result with scales is quantised, by the last epilogue, whether that is written down or not. */
+static bool quantize_d(kiln_job *job, const kiln_yaml_node *d, job_step *step,
+                       kiln_yaml_error *error)
+{
+    const kiln_yaml_node *scale = kiln_yaml_get(d, "scale"), *block = kiln_yaml_get(d, "block");
+    uint32_t last = step->epilogue_count - 1;
+    bool asked =
+        step->epilogue_count > 0 && step->epilogues[last].epilogue.kind == KILN_EPILOGUE_QUANTIZE;
+    int32_t shared[2] = {1, -1};
+    if (!scale && block)
+        return kiln_yaml_fail(error, block,
+                              "block says what shares a scale; name that too, as in "
+                              "{name: h, type: e4m3, scale: h_scale}");
+    if (!scale)
+        return !asked ||
+               kiln_yaml_fail(error, step->epilogues[last].node,
+                              "quantize needs a name for the scales that it finds, as in d: "
+                              "{name: h, type: e4m3, scale: h_scale}");
+    if (!asked && step->epilogue_count == KILN_GEMM_MAX_EPILOGUES)
+        return kiln_yaml_fail(error, scale,
+                              "quantising the result is one epilogue more than the "
+                              "%d that are possible",
+                              KILN_GEMM_MAX_EPILOGUES);
+    if (block && !job_parse_block(block, shared, error))
+        return false;
+    if (shared[0] != 1)
+        return kiln_yaml_fail(error, block,
+                              "the rows of a result have scales of their own: block "
+                              "must be [1, COLUMNS]");
+    if (!parse_d_scale(job, scale, step, error))
+        return false;
+    if (!asked)
+        step->epilogues[step->epilogue_count++] = (job_epilogue){
+            .epilogue.kind = KILN_EPILOGUE_QUANTIZE, .operand = JOB_NONE, .node = scale};
+    job_tensor *tensor = &job->tensors[step->d];
+    tensor->scale = step->d_scale;
+    tensor->scale_node = scale;
+    memcpy(tensor->block, shared, sizeof shared);
+    return true;
+}
+
+/* The result: a name, or {name, type, scale, block}. */
 static bool parse_d(kiln_job *job, const kiln_yaml_node *node, job_step *step,
                     kiln_yaml_error *error)
 {
-    static const char *const keys[] = {"name", "type"};
+    static const char *const keys[] = {"name", "type", "scale", "block"};
     const kiln_yaml_node *d = kiln_yaml_get(node, "d"), *name = d, *type = NULL;
     const char *text;
     if (!d)
         return kiln_yaml_fail(error, node, "a step needs 'd', the name of its result");
     if (d->kind != KILN_YAML_SCALAR) {
-        if (!kiln_yaml_expect_keys(d, "d", keys, 2, error))
+        if (!kiln_yaml_expect_keys(d, "d", keys, sizeof keys / sizeof keys[0], error))
             return false;
         name = kiln_yaml_get(d, "name");
         type = kiln_yaml_get(d, "type");
         if (!name)
             return kiln_yaml_fail(error, d, "d: 'name' is missing");
     }
-    if (!kiln_yaml_text(name, "d", &text, error) ||
-        (type && !type_of(type, &step->type_out, error)) ||
-        !job_name_is_free(job, text, name, error))
+    return kiln_yaml_text(name, "d", &text, error) &&
+           (!type || job_parse_type(type, &step->type_out, error)) &&
+           job_add_result(job, text, name, &step->d, error) && quantize_d(job, d, step, error);
+}
+
+/* ---- Groups and precision ---- */
+
+/* {KIND: TENSOR}, perhaps with an alignment. */
+static bool parse_groups(const kiln_job *job, const kiln_yaml_node *node, job_step *step,
+                         kiln_yaml_error *error)
+{
+    static const char *const keys[] = {"contiguous", "masked", "k", "alignment"};
+    const kiln_yaml_node *groups = kiln_yaml_get(node, "groups");
+    if (!groups)
+        return true;
+    if (!kiln_yaml_expect_keys(groups, "groups", keys, 4, error))
         return false;
-    job_tensor *tensor = job_add_tensor(job);
-    tensor->name = text;
-    tensor->node = name;
-    tensor->producer = job->step_count;
-    step->d = job->tensor_count - 1;
-    return true;
+    const kiln_yaml_node *alignment = kiln_yaml_get(groups, keys[3]);
+    for (uint32_t kind = 0; kind < 3; kind++) {
+        const kiln_yaml_node *tensor = kiln_yaml_get(groups, keys[kind]);
+        if (!tensor)
+            continue;
+        if (step->grouping)
+            return kiln_yaml_fail(error, tensor, "groups are contiguous, masked or by k: name one");
+        step->grouping = KILN_GROUPING_CONTIGUOUS + kind;
+        step->groups_node = tensor;
+        if (!job_use_tensor(job, tensor, "groups", &step->groups, error))
+            return false;
+    }
+    if (!step->grouping)
+        return kiln_yaml_fail(error, groups,
+                              "groups needs a kind with its tensor, as in "
+                              "{contiguous: rows}, {masked: counts} or {k: ends}");
+    return !alignment || kiln_yaml_integer(alignment, "alignment", 1, INT64_C(1) << 40, false,
+                                           &step->group_alignment, error);
+}
+
+/* A max_rel_error alone asks for as much speed as it allows. */
+static bool parse_precision(const kiln_yaml_node *node, job_step *step, kiln_yaml_error *error)
+{
+    static const char *const names[] = {"exact", "fast", "auto"};
+    const kiln_yaml_node *precision = kiln_yaml_get(node, "precision"),
+                         *limit = kiln_yaml_get(node, "max_rel_error");
+    size_t index = limit ? KILN_PRECISION_AUTO : KILN_PRECISION_EXACT;
+    if (precision && !kiln_yaml_choice(precision, "precision", names, 3, &index, error))
+        return false;
+    if (limit && !kiln_yaml_number(limit, "max_rel_error", 0, 1, &step->max_rel_error, error))
+        return false;
+    step->precision = (uint32_t)index;
+    if (limit && index != KILN_PRECISION_AUTO)
+        return kiln_yaml_fail(error, limit,
+                              "max_rel_error is for precision auto; leave one of the "
+                              "two out");
+    return limit || index != KILN_PRECISION_AUTO ||
+           kiln_yaml_fail(error, precision, "precision auto needs a max_rel_error");
 }
 
 /* ---- Steps ---- */
@@ -189,11 +323,12 @@ static bool parse_operator(const kiln_yaml_node *node, kiln_yaml_error *error)
 
 static bool parse_step(kiln_job *job, const kiln_yaml_node *node, kiln_yaml_error *error)
 {
-    static const char *const keys[] = {
-        "name", "operator",    "a",           "b",         "c",       "d",     "alpha",
-        "beta", "transpose_a", "transpose_b", "epilogues", "backend", "device"};
-    job_step step = {
-        .node = node, .a = JOB_NONE, .b = JOB_NONE, .c = JOB_NONE, .d = JOB_NONE, .alpha = 1};
+    static const char *const keys[] = {"name",        "operator",    "a",         "b",
+                                       "c",           "d",           "alpha",     "beta",
+                                       "groups",      "backend",     "device",    "precision",
+                                       "transpose_a", "transpose_b", "epilogues", "max_rel_error"};
+    job_step step = job_empty_step();
+    step.node = node;
     if (!kiln_yaml_expect_keys(node, "a step", keys, sizeof keys / sizeof keys[0], error) ||
         !parse_operator(node, error) || !optional_name(node, "name", &step.name, error) ||
         !operand(job, node, "a", &step.a, &step.a_node, error) ||
@@ -201,6 +336,7 @@ static bool parse_step(kiln_job *job, const kiln_yaml_node *node, kiln_yaml_erro
         !parse_c(job, node, &step, error) || !optional_number(node, "alpha", &step.alpha, error) ||
         !optional_boolean(node, "transpose_a", &step.transpose_a, error) ||
         !optional_boolean(node, "transpose_b", &step.transpose_b, error) ||
+        !parse_groups(job, node, &step, error) || !parse_precision(node, &step, error) ||
         !optional_name(node, "backend", &step.backend, error) ||
         !optional_name(node, "device", &step.device, error))
         return false;

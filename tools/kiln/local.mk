@@ -22,6 +22,8 @@ kiln_SOURCES = \
 	tools/kiln/explain.h \
 	tools/kiln/explain_measure.c \
 	tools/kiln/explain_replay.c \
+	tools/kiln/gemm_describe.c \
+	tools/kiln/gemm_epilogues.c \
 	tools/kiln/gemm_words.c \
 	tools/kiln/gemm_words.h \
 	tools/kiln/info.c \
@@ -30,8 +32,13 @@ kiln_SOURCES = \
 	tools/kiln/job.c \
 	tools/kiln/job.h \
 	tools/kiln/job_files.c \
+	tools/kiln/job_scales.c \
 	tools/kiln/job_shapes.c \
 	tools/kiln/job_step.c \
+	tools/kiln/job_tensors.c \
+	tools/kiln/job_views.c \
+	tools/kiln/judge.c \
+	tools/kiln/judge.h \
 	tools/kiln/main.c \
 	tools/kiln/outputs.c \
 	tools/kiln/placement.c \

@@ -80,6 +80,7 @@ static bool load_file(job_run *run, int64_t index, const kiln_tensor *destinatio
         tool_fail(run->common, "tensor '%s': %s", tensor->name, problem.text);
         return false;
     }
+    source = job_file_view(tensor, &source);
     if (tensor->row_list) {
         rows = gather_rows(run, tensor, &source);
         if (!rows)
@@ -148,10 +149,37 @@ bool run_place(job_run *run, int64_t tensor, kiln_device *device, int64_t *moved
     return true;
 }
 
-bool run_make(job_run *run, int64_t tensor, kiln_device *device)
+/* Rows that a grouping leaves out are not written: they are 0 rather than what memory held. */
+bool run_allocate_result(job_run *run, const job_step *step, int64_t tensor, kiln_device *device,
+                         kiln_buffer **buffer)
 {
-    run->used[tensor * run->device_count + device_index(run, device)] = true;
-    return run_allocate(run, tensor, device, run_buffer(run, tensor, device));
+    kiln_tensor whole = job_whole(&run->job->tensors[tensor]);
+    if (!run_allocate(run, tensor, device, buffer))
+        return false;
+    whole.buffer = *buffer;
+    if (!step->grouping || kiln_tensor_elements(&whole) == 0 ||
+        kiln_fill(NULL, run->runtime, &whole, 0) == KILN_OK)
+        return true;
+    tool_fail(run->common, "tensor '%s' on %s: %s", run->job->tensors[tensor].name,
+              kiln_device_name(device), kiln_last_error());
+    kiln_buffer_release(*buffer);
+    *buffer = NULL;
+    return false;
+}
+
+bool run_make(job_run *run, const job_step *step, kiln_device *device, kiln_buffer *made[JOB_SLOTS])
+{
+    int64_t index;
+    memset(made, 0, JOB_SLOTS * sizeof *made);
+    for (int slot = job_next_output(run->job, step, -1, &index); slot >= 0;
+         slot = job_next_output(run->job, step, slot, &index)) {
+        kiln_buffer **place = run_buffer(run, index, device);
+        run->used[index * run->device_count + device_index(run, device)] = true;
+        if (!run_allocate_result(run, step, index, device, place))
+            return false;
+        made[slot] = *place;
+    }
+    return true;
 }
 
 bool run_host_tensor(job_run *run, int64_t tensor, kiln_tensor *view)

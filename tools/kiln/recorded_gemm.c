@@ -217,45 +217,12 @@ static void add(writer *self, const char *format, ...)
     self->used += length > 0 ? (size_t)length : 0;
 }
 
-/* As short as it can be and still be read back as the same. */
-static void add_number(writer *self, double value)
-{
-    char digits[40];
-    snprintf(digits, sizeof digits, "%g", value);
-    if (strtod(digits, NULL) != value)
-        snprintf(digits, sizeof digits, "%.17g", value);
-    add(self, ":%s", digits);
-}
-
-/* Also of those that no word asks for. */
-static const char *epilogue_name(uint32_t kind)
-{
-    return kind == KILN_EPILOGUE_SWIGLU          ? "swiglu"
-           : kind == KILN_EPILOGUE_QUANTIZE      ? "quantize"
-           : kind == KILN_EPILOGUE_BIAS_GRADIENT ? "bias_gradient"
-                                                 : gemm_epilogue_name(kind);
-}
-
-static void add_epilogue(writer *self, const kiln_epilogue *epilogue, uint32_t a_type)
-{
-    static const char *const shapes[] = {"", ":scalar", "", ":column", ""};
-    add(self, "%s", epilogue_name(epilogue->kind));
-    if (epilogue->kind == KILN_EPILOGUE_CLIP ||
-        (epilogue->kind == KILN_EPILOGUE_SCALE && epilogue->operand == KILN_OPERAND_NONE))
-        add_number(self, epilogue->p0);
-    if (epilogue->kind == KILN_EPILOGUE_CLIP)
-        add_number(self, epilogue->p1);
-    add(self, "%s", shapes[epilogue->operand]);
-    uint32_t ordinary = a_type == KILN_F64 ? KILN_F64 : KILN_F32;
-    if (epilogue->operand != KILN_OPERAND_NONE && epilogue->type != ordinary)
-        add(self, ":%s", kiln_type_name(epilogue->type));
-}
-
 static void add_epilogues(writer *self, const kiln_gemm_desc *desc)
 {
+    char text[96];
     for (uint32_t i = 0; i < desc->epilogue_count; i++) {
-        add(self, "%s", i ? "," : " epilogues=");
-        add_epilogue(self, &desc->epilogues[i], desc->a_type);
+        gemm_describe_epilogue(&desc->epilogues[i], desc->a_type, text, sizeof text);
+        add(self, "%s%s", i ? "," : " epilogues=", text);
     }
 }
 
@@ -285,17 +252,8 @@ static void add_alignment(writer *self, const kiln_gemm_desc *desc)
         add(self, " [aligned: a %u b %u c %u d %u]", a, b, c, d);
 }
 
-static void add_quantization(writer *self, const char *name, const kiln_quantization *quantization)
-{
-    if (quantization->scale_type || quantization->zero_type)
-        add(self, " [%s: scales %s, zero points %s, %d x %d]", name,
-            kiln_type_name(quantization->scale_type), kiln_type_name(quantization->zero_type),
-            quantization->block[0], quantization->block[1]);
-}
-
 const char *recorded_gemm_words(const kiln_gemm_desc *desc, char *text, size_t size)
 {
-    static const char *const groupings[] = {"none", "contiguous", "masked", "k"};
     writer self = {text, size, 0};
     const uint32_t flags = desc->head.flags;
     for (int i = 0; i < DIMENSIONS; i++) {
@@ -318,13 +276,6 @@ const char *recorded_gemm_words(const kiln_gemm_desc *desc, char *text, size_t s
     if (flags & (KILN_GEMM_PACKED_A | KILN_GEMM_PACKED_B))
         add(&self, " [packed:%s%s]", flags & KILN_GEMM_PACKED_A ? " a" : "",
             flags & KILN_GEMM_PACKED_B ? " b" : "");
-    add_quantization(&self, "a", &desc->a_quantization);
-    add_quantization(&self, "b", &desc->b_quantization);
-    add_quantization(&self, "d", &desc->d_quantization);
-    if (desc->grouping)
-        add(&self, " [%s grouping, %lld groups]", groupings[desc->grouping & 3],
-            (long long)desc->groups);
-    if (desc->precision)
-        add(&self, " [precision %u, %g]", desc->precision, desc->max_rel_error);
+    gemm_describe_more(desc, text, size);
     return text;
 }

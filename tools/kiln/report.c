@@ -92,12 +92,15 @@ static void comparison_cells(const job_run *run, int64_t index, tool_table *tabl
     }
     tool_table_cell(table, "%.3g", found->max_difference);
     tool_table_cell(table, "%.3g", found->max_relative);
-    if (run->job->steps[index].desc.batch > 1)
-        tool_table_cell(table, "[%lld, %lld, %lld]", (long long)found->worst[0],
-                        (long long)found->worst[1], (long long)found->worst[2]);
-    else
-        tool_table_cell(table, "[%lld, %lld]", (long long)found->worst[1],
+    const job_tensor *worst = &run->job->tensors[found->worst_of];
+    bool is_d = found->worst_of == run->job->steps[index].d;
+    if (worst->rank == 3 && worst->shape[0] > 1)
+        tool_table_cell(table, "%s[%lld, %lld, %lld]", is_d ? "" : worst->name,
+                        (long long)found->worst[0], (long long)found->worst[1],
                         (long long)found->worst[2]);
+    else
+        tool_table_cell(table, "%s[%lld, %lld]", is_d ? "" : worst->name,
+                        (long long)found->worst[1], (long long)found->worst[2]);
     tool_table_cell(table, "%.9g", found->worst_result);
     tool_table_cell(table, "%.9g", found->worst_reference);
     if (found->bound_ratio >= 0)

@@ -13,20 +13,21 @@ static json_t *number_json(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *comparison_json(const char *with, const run_comparison *found)
+static json_t *comparison_json(const job_run *run, const run_comparison *found)
 {
+    const char *with = run->options->compare;
     if (!found->compared)
         return json_pack("{s:s, s:b, s:b, s:s}", "with", with, "compared", 0, "passed", 0, "reason",
                          found->why);
     return json_pack(
-        "{s:s, s:b, s:b, s:s, s:o, s:o, s:o, s:o, s:[I,I,I], s:o, s:o}", "with", with, "compared",
-        1, "passed", found->passed, "reason", found->why, "max_difference",
+        "{s:s, s:b, s:b, s:s, s:o, s:o, s:o, s:o, s:[I,I,I], s:s, s:o, s:o}", "with", with,
+        "compared", 1, "passed", found->passed, "reason", found->why, "max_difference",
         number_json(found->max_difference), "max_relative", number_json(found->max_relative),
         "bound_ratio", found->bound_ratio >= 0 ? number_json(found->bound_ratio) : json_null(),
         "unbounded", found->unbounded >= 0 ? json_integer(found->unbounded) : json_null(), "worst",
         (json_int_t)found->worst[0], (json_int_t)found->worst[1], (json_int_t)found->worst[2],
-        "worst_result", number_json(found->worst_result), "worst_reference",
-        number_json(found->worst_reference));
+        "worst_of", run->job->tensors[found->worst_of].name, "worst_result",
+        number_json(found->worst_result), "worst_reference", number_json(found->worst_reference));
 }
 
 static json_t *step_json(const job_run *run, int64_t index)
@@ -49,8 +50,7 @@ static json_t *step_json(const job_run *run, int64_t index)
     json_object_set_new(object, "staged_bytes", json_integer(step->staged_bytes));
     json_object_set_new(object, "copied_bytes", json_integer(step->copied_bytes));
     if (run->options->compare)
-        json_object_set_new(object, "comparison",
-                            comparison_json(run->options->compare, &step->comparison));
+        json_object_set_new(object, "comparison", comparison_json(run, &step->comparison));
     return object;
 }
 

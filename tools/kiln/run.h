@@ -30,7 +30,11 @@ typedef struct run_comparison {
                             not 0 */
     double bound_ratio;  /* the largest error / bound, of both results; negative = not known */
     int64_t unbounded;   /* elements that have no bound; negative = not known */
-    int64_t worst[3];    /* batch, row, column of the largest bound_ratio, or else difference */
+    int64_t elements;    /* that were looked at */
+    int64_t worst[3]; /* batch or group, row, column of the largest bound_ratio, or else difference
+                       */
+    int64_t worst_of; /* the tensor where it is: D, its scales, or a bias gradient */
+    double worst_badness; /* that ratio or difference */
     double worst_result, worst_reference;
 } run_comparison;
 
@@ -97,16 +101,21 @@ kiln_buffer **run_buffer(const job_run *run, int64_t tensor, const kiln_device *
 /* Allocates room for a tensor on a device; the caller holds the reference. */
 bool run_allocate(job_run *run, int64_t tensor, kiln_device *device, kiln_buffer **buffer);
 
-/* Makes the place on a device where a step puts its result. */
-bool run_make(job_run *run, int64_t tensor, kiln_device *device);
+/* The same for what a step makes. */
+bool run_allocate_result(job_run *run, const job_step *step, int64_t tensor, kiln_device *device,
+                         kiln_buffer **buffer);
+
+/* Makes the places on a device where a step puts its results; by slot, they are the run's. */
+bool run_make(job_run *run, const job_step *step, kiln_device *device,
+              kiln_buffer *made[JOB_SLOTS]);
 
 /* The whole tensor on the host, placing it there first. */
 bool run_host_tensor(job_run *run, int64_t tensor, kiln_tensor *view);
 
-/* Runs `plan` for a step on tensors of `device`, result to `d`, and waits. *time_ns is how long it
- * took. */
+/* Runs `plan` for a step on tensors of `device`, results to `made` by slot, and waits. *time_ns is
+ * how long it took. */
 bool run_plan_once(job_run *run, const job_step *step, kiln_plan *plan, kiln_device *device,
-                   kiln_buffer *d, int64_t *time_ns);
+                   kiln_buffer *const made[JOB_SLOTS], int64_t *time_ns);
 
 /* Places, runs and compares every step. Returns false too when it was interrupted. */
 bool run_steps(job_run *run);

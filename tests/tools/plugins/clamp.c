@@ -34,7 +34,7 @@ static bool serves(const kiln_host *host, kiln_device *device, const kiln_op_hea
            kiln_receive_descriptor(&desc, sizeof desc, descriptor) == KILN_OK &&
            desc.head.flags == 0 && desc.a_type == KILN_F32 && desc.b_type == KILN_F32 &&
            desc.d_type == KILN_F32 && desc.c_type == KILN_TYPE_NONE && desc.batch == 1 &&
-           desc.epilogue_count == 0;
+           desc.epilogue_count == 0 && desc.grouping == KILN_GROUPING_NONE;
 }
 
 static kiln_status clamp_query(void *instance, kiln_device *device, const kiln_op_head *descriptor,
