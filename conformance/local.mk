@@ -22,6 +22,7 @@ conformance_libconformance_la_SOURCES = \
 	conformance/gemm/tables.c \
 	conformance/gemm/tensors.c \
 	conformance/gemm/types.c \
+	conformance/hash.h \
 	conformance/lines.h \
 	conformance/plugin.h \
 	conformance/plugin/abi/abi.h \
@@ -47,14 +48,23 @@ conformance_libconformance_la_SOURCES = \
 	conformance/plugin/load.h \
 	conformance/plugin/op/gemm.c \
 	conformance/plugin/op/gemm_contract.c \
+	conformance/plugin/op/gemm_correct.c \
 	conformance/plugin/op/gemm_groups.c \
+	conformance/plugin/op/gemm_near.c \
+	conformance/plugin/op/gemm_near.h \
 	conformance/plugin/op/gemm_pack.c \
+	conformance/plugin/op/gemm_parts.c \
 	conformance/plugin/op/gemm_plain.c \
 	conformance/plugin/op/gemm_plain.h \
+	conformance/plugin/op/gemm_rounding.c \
+	conformance/plugin/op/gemm_scales.c \
+	conformance/plugin/op/gemm_types.c \
 	conformance/plugin/op/gemm_values.c \
 	conformance/plugin/op/list.c \
 	conformance/plugin/op/op.h \
 	conformance/plugin/process.c \
+	conformance/plugin/profile.c \
+	conformance/plugin/profile.h \
 	conformance/plugin/served.c \
 	conformance/plugin/served.h \
 	conformance/plugin/session.c \
@@ -62,7 +72,10 @@ conformance_libconformance_la_SOURCES = \
 	conformance/plugin/state.c \
 	conformance/plugin/state.h \
 	conformance/plugin/stress/bits.c \
+	conformance/plugin/stress/bits.h \
+	conformance/plugin/stress/bits_served.c \
 	conformance/plugin/stress/life.c \
 	conformance/plugin/stress/stress.c \
+	conformance/random.h \
 	conformance/sanitizers.h
 conformance_libconformance_la_LIBADD = -ldl

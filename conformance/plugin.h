@@ -26,7 +26,8 @@ typedef struct conformance_subject {
     int64_t cases; /* random cases of an operator's sweep */
     /* Asked while a check runs: true ends it, as failed. NULL = never. */
     bool (*interrupted)(void);
-    int time_limit_s; /* of each check, in place of its own; 0 = its own */
+    int time_limit_s;    /* of each check, in place of its own; 0 = its own */
+    bool known_to_print; /* abi.silent has failed: other checks do not fail for what is printed */
 } conformance_subject;
 
 typedef enum conformance_verdict {
@@ -40,12 +41,17 @@ typedef struct conformance_report {
     conformance_verdict verdict;
     int64_t cases;    /* things tried */
     int64_t declined; /* of them, those that the plugin said it does not serve */
+    int64_t judged;   /* computed results that were compared with what they must be */
     uint64_t vectors; /* hash of the inputs that were tried; 0 = none worth naming */
     char text[1024];  /* why not; for a pass a remark or "" */
 } conformance_report;
 
 /* Sets the verdict to FAILED with a sentence, unless it is already so: the first failure counts. */
 void conformance_fail(conformance_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Nothing can be said: the verdict becomes NOT_APPLICABLE, unless something has failed. */
+void conformance_skip(conformance_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* One check. Names are "level.what" in lower case with hyphens ("abi.one-symbol",
@@ -57,8 +63,11 @@ typedef struct conformance_check {
     /* Called in a fresh process that has loaded no plugin and opened no runtime, with nothing
      * printed to or read from the terminal. A crash, an exit or the time limit fails the check. */
     void (*run)(const conformance_subject *subject, conformance_report *report);
-    int time_limit_s; /* 0 = 60 */
+    int time_limit_s; /* 0 = 60; or CONFORMANCE_LIMIT_BY_CASES */
 } conformance_check;
+
+/* 60 seconds, and one more for every 10 of subject->cases. */
+enum { CONFORMANCE_LIMIT_BY_CASES = -1 };
 
 /* The checks of a level, in order; one array per folder of conformance/plugin/. */
 extern const conformance_check conformance_abi_checks[], conformance_device_checks[],

@@ -13,14 +13,14 @@
 enum { CONFORMANCE_CANARY = 0xa5 };
 
 /* Whole pages between two that cannot be touched. */
-typedef struct conformance_guard {
+typedef struct conformance_guard_pages {
     unsigned char *pages;
     size_t bytes; /* of the pages in the middle */
     size_t page;
-} conformance_guard;
+} conformance_guard_pages;
 
 /* At least `bytes` bytes; false when there is no memory. */
-static inline bool conformance_guard_make(conformance_guard *guard, size_t bytes)
+static inline bool conformance_guard_make(conformance_guard_pages *guard, size_t bytes)
 {
     guard->page = (size_t)sysconf(_SC_PAGESIZE);
     guard->bytes = (bytes + guard->page - 1) / guard->page * guard->page;
@@ -32,7 +32,7 @@ static inline bool conformance_guard_make(conformance_guard *guard, size_t bytes
     return guard->pages && mprotect(guard->pages, guard->bytes, PROT_READ | PROT_WRITE) == 0;
 }
 
-static inline void conformance_guard_free(conformance_guard *guard)
+static inline void conformance_guard_free(conformance_guard_pages *guard)
 {
     if (guard->pages)
         munmap(guard->pages - guard->page, guard->bytes + 2 * guard->page);
@@ -40,20 +40,20 @@ static inline void conformance_guard_free(conformance_guard *guard)
 }
 
 /* The last `bytes` bytes; all before them holds the canary. */
-static inline void *conformance_guard_end(conformance_guard *guard, size_t bytes)
+static inline void *conformance_guard_end(conformance_guard_pages *guard, size_t bytes)
 {
     mprotect(guard->pages, guard->bytes, PROT_READ | PROT_WRITE);
     memset(guard->pages, CONFORMANCE_CANARY, guard->bytes);
     return guard->pages + guard->bytes - bytes;
 }
 
-static inline void conformance_guard_read_only(conformance_guard *guard)
+static inline void conformance_guard_read_only(conformance_guard_pages *guard)
 {
     mprotect(guard->pages, guard->bytes, PROT_READ);
 }
 
 /* True when nothing before the last `bytes` bytes has changed. */
-static inline bool conformance_guard_whole(const conformance_guard *guard, size_t bytes)
+static inline bool conformance_guard_whole(const conformance_guard_pages *guard, size_t bytes)
 {
     for (size_t i = 0; i + bytes < guard->bytes; i++)
         if (guard->pages[i] != CONFORMANCE_CANARY)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "conformance/plugin/profile.h"
 #include "conformance/plugin/state.h"
 
 enum { VISITS = 16, BEYOND_HOST = 64 };
@@ -249,6 +250,13 @@ static conformance_visit *visit_new(void)
     return found;
 }
 
+static void visit_end(conformance_visit *visit)
+{
+    pthread_mutex_lock(&visits_lock);
+    visit->used = false;
+    pthread_mutex_unlock(&visits_lock);
+}
+
 static kiln_status register_proxy(const conformance_plugin *plugin)
 {
     proxy = plugin->table;
@@ -265,9 +273,8 @@ static kiln_status register_proxy(const conformance_plugin *plugin)
     return kiln_plugin_register(plugin->subject->name, proxy_entry);
 }
 
-/* The state that the runtime gives for the plugin. */
-static kiln_status state_of(const kiln_runtime *runtime, const char *name, char *reason,
-                            size_t reason_size)
+kiln_status conformance_plugin_state(const kiln_runtime *runtime, const char *name, char *reason,
+                                     size_t reason_size)
 {
     for (int64_t i = 0; i < kiln_plugin_count(runtime); i++) {
         kiln_plugin_info info = {.struct_size = sizeof info};
@@ -288,23 +295,18 @@ kiln_status conformance_try_open(conformance_instance *instance, const conforman
                                  const char *options, char *reason, size_t reason_size)
 {
     memset(instance, 0, sizeof *instance);
-    const char *name = plugin->subject->name;
-    if (!options)
-        options = plugin->subject->options;
-    size_t size = strlen(options) + 256;
-    char *profile = malloc(size);
+    char *profile = conformance_profile(plugin->subject,
+                                        options ? options : plugin->subject->options, 2, false);
     conformance_visit *visit = visit_new();
     kiln_status status = register_proxy(plugin);
     if (!profile || !visit || status != KILN_OK) {
         snprintf(reason, reason_size, "%s",
                  status != KILN_OK ? kiln_last_error() : "the check has no memory");
         free(profile);
+        if (visit)
+            visit_end(visit);
         return KILN_INTERNAL;
     }
-    snprintf(profile, size, "schema: 1\nplugins: [%s]\nthreads: {count: 2}\n", name);
-    if (*options)
-        snprintf(profile + strlen(profile), size - strlen(profile), "options: {%s: %s}\n", name,
-                 options);
     kiln_runtime_options made = {
         .struct_size = sizeof made, .flags = KILN_RUNTIME_ISOLATED, .profile_text = profile};
     visit->guard = plugin->guard_closed;
@@ -314,7 +316,8 @@ kiln_status conformance_try_open(conformance_instance *instance, const conforman
     if (status != KILN_OK)
         snprintf(reason, reason_size, "%s", kiln_last_error());
     else
-        status = state_of(instance->runtime, name, reason, reason_size);
+        status =
+            conformance_plugin_state(instance->runtime, plugin->subject->name, reason, reason_size);
     instance->plugin = plugin;
     instance->instance = visit->instance;
     instance->host = visit->pages;
@@ -322,7 +325,7 @@ kiln_status conformance_try_open(conformance_instance *instance, const conforman
     if (status == KILN_OK)
         return KILN_OK;
     kiln_runtime_close(instance->runtime);
-    visit->used = false;
+    visit_end(visit);
     return status;
 }
 
@@ -333,10 +336,11 @@ bool conformance_open(conformance_instance *instance, const conformance_plugin *
     kiln_status status = conformance_try_open(instance, plugin, options, reason, sizeof reason);
     if (status == KILN_OK)
         return true;
-    conformance_fail(plugin->report, "cannot be opened%s%s: %s", options ? " with options " : "",
-                     options ? options : "", reason);
     if (status == KILN_NOT_FOUND)
-        plugin->report->verdict = CONFORMANCE_CHECK_NOT_APPLICABLE;
+        conformance_skip(plugin->report, "cannot be opened: %s", reason);
+    else
+        conformance_fail(plugin->report, "cannot be opened%s%s: %s",
+                         options ? " with options " : "", options ? options : "", reason);
     return false;
 }
 
@@ -344,7 +348,7 @@ void conformance_close(conformance_instance *instance)
 {
     visiting = instance->visit;
     kiln_runtime_close(instance->runtime);
-    instance->visit->used = false;
+    visit_end(instance->visit);
     instance->runtime = NULL;
 }
 

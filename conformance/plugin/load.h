@@ -83,6 +83,10 @@ kiln_status conformance_try_open(conformance_instance *instance, const conforman
 
 void conformance_close(conformance_instance *instance);
 
+/* Whether a plugin is open in a runtime: as conformance_try_open. */
+kiln_status conformance_plugin_state(const kiln_runtime *runtime, const char *name, char *reason,
+                                     size_t reason_size);
+
 /* How often the plugin called this instance's host->set_error, on any thread. */
 int64_t conformance_errors_set(const conformance_instance *instance);
 

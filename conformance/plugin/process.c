@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "conformance/plugin/load.h"
+#include "conformance/random.h"
 #include "conformance/sanitizers.h"
 
 enum {
@@ -57,15 +58,29 @@ typedef struct child {
     int status; /* waitpid's */
 } child;
 
+static void set_verdict(conformance_report *report, conformance_verdict verdict, const char *format,
+                        va_list arguments)
+{
+    vsnprintf(report->text, sizeof report->text, format, arguments);
+    report->verdict = verdict;
+}
+
 void conformance_fail(conformance_report *report, const char *format, ...)
 {
-    if (report->verdict == CONFORMANCE_CHECK_FAILED)
-        return;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(report->text, sizeof report->text, format, arguments);
+    if (report->verdict != CONFORMANCE_CHECK_FAILED)
+        set_verdict(report, CONFORMANCE_CHECK_FAILED, format, arguments);
     va_end(arguments);
-    report->verdict = CONFORMANCE_CHECK_FAILED;
+}
+
+void conformance_skip(conformance_report *report, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (report->verdict == CONFORMANCE_CHECK_PASSED)
+        set_verdict(report, CONFORMANCE_CHECK_NOT_APPLICABLE, format, arguments);
+    va_end(arguments);
 }
 
 static int64_t now_ms(void)
@@ -188,13 +203,14 @@ static void close_all(const int *descriptors, int count)
             close(descriptors[i]);
 }
 
-static uint64_t make_token(void)
+/* Another for each check, also for those that begin at the same time. */
+static uint64_t make_token(const last_words *shared)
 {
-    static uint64_t count;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t x = (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 30 ^ (uint64_t)getpid() << 17;
-    return (x + ++count) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    uint64_t state = (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 30 ^ (uint64_t)getpid() << 17 ^
+                     (uint64_t)(uintptr_t)shared;
+    return conformance_random(&state);
 }
 
 /* Starts the process; false when the system does not allow it. */
@@ -205,7 +221,7 @@ static bool start(child *self, const conformance_check *check, const conformance
         mmap(NULL, sizeof *self->words, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     bool ready =
         self->words != MAP_FAILED && make_pipe(ends) && make_pipe(ends + 2) && make_pipe(ends + 4);
-    self->token = make_token();
+    self->token = make_token(self->words);
     /* What is still in the buffers would be written twice. */
     fflush(stdout);
     fflush(stderr);
@@ -308,9 +324,9 @@ static bool wait_until(child *self, int64_t end_ms, const conformance_subject *s
     return true;
 }
 
-static void finish(child *self, int limit_s, const conformance_subject *subject)
+static void finish(child *self, int64_t limit_s, const conformance_subject *subject)
 {
-    if (!wait_until(self, now_ms() + (int64_t)limit_s * 1000, subject)) {
+    if (!wait_until(self, now_ms() + limit_s * 1000, subject)) {
         self->timed_out = !self->interrupted;
         bool interrupted = self->interrupted;
         kill(self->process, SIGTERM); /* it says where it is, if it still can */
@@ -409,7 +425,7 @@ static bool take_result(const child *self, conformance_report *report)
     return whole;
 }
 
-static void judge_end(child *self, int limit_s, conformance_report *report)
+static void judge_end(child *self, int64_t limit_s, conformance_report *report)
 {
     char place[640], name[24], line[256];
     const char *sanitizer = sanitizer_line(&self->printed[1], line);
@@ -417,7 +433,7 @@ static void judge_end(child *self, int limit_s, conformance_report *report)
     if (self->interrupted)
         conformance_fail(report, "interrupted");
     else if (self->timed_out)
-        conformance_fail(report, "took longer than %d s%s", limit_s, place);
+        conformance_fail(report, "took longer than %lld s%s", (long long)limit_s, place);
     else if (sanitizer)
         conformance_fail(report, "%s%s", sanitizer, place);
     else if (WIFSIGNALED(self->status))
@@ -458,25 +474,34 @@ static void clean_text(char *text)
     }
 }
 
-/* Plugins never print. Once abi.silent has failed, the other checks are silent about it. */
-static void judge_output(const child *self, const conformance_check *check,
+/* Plugins never print. */
+static void judge_output(const child *self, const conformance_check *check, bool known_to_print,
                          conformance_report *report)
 {
-    static bool known;
     bool silent = self->printed[0].total == 0 && self->printed[1].total == 0;
     bool asked = strcmp(check->name, "abi.silent") == 0;
     /* A sanitizer warns there too; what it finds wrong is judged by itself. */
     if (CONFORMANCE_SANITIZED && self->printed[0].total == 0 &&
         strncmp(self->printed[1].text, "==", 2) == 0)
         return;
-    if (silent || known || (check->level == CONFORMANCE_LEVEL_ABI && !asked))
+    if (silent || (known_to_print && !asked) || (check->level == CONFORMANCE_LEVEL_ABI && !asked))
         return;
     const output *loud = &self->printed[self->printed[0].total == 0];
     char text[512];
     printed_text(loud, text, sizeof text);
     conformance_fail(report, "prints on standard %s: \"%s\"",
                      loud == self->printed ? "output" : "error", text);
-    known = asked;
+}
+
+static int64_t time_limit(const conformance_check *check, const conformance_subject *subject)
+{
+    enum { CASES_PER_S = 10 };
+    int64_t limit_s = check->time_limit_s > 0 ? check->time_limit_s : DEFAULT_LIMIT_S;
+    if (subject->time_limit_s)
+        return subject->time_limit_s;
+    if (check->time_limit_s == CONFORMANCE_LIMIT_BY_CASES)
+        limit_s += subject->cases < INT32_MAX ? subject->cases / CASES_PER_S : INT32_MAX;
+    return limit_s * (CONFORMANCE_SANITIZED ? 4 : 1);
 }
 
 void conformance_run_check(const conformance_check *check, const conformance_subject *subject,
@@ -485,17 +510,14 @@ void conformance_run_check(const conformance_check *check, const conformance_sub
     child self;
     memset(&self, 0, sizeof self);
     memset(report, 0, sizeof *report);
-    int limit_s = subject->time_limit_s
-                      ? subject->time_limit_s
-                      : (check->time_limit_s ? check->time_limit_s : DEFAULT_LIMIT_S) *
-                            (CONFORMANCE_SANITIZED ? 4 : 1);
+    int64_t limit_s = time_limit(check, subject);
     if (!start(&self, check, subject)) {
         conformance_fail(report, "no process could be started for the check: %s", strerror(errno));
         return;
     }
     finish(&self, limit_s, subject);
     judge_end(&self, limit_s, report);
-    judge_output(&self, check, report);
+    judge_output(&self, check, subject->known_to_print, report);
     clean_text(report->text);
     munmap(self.words, sizeof *self.words);
 }

@@ -21,23 +21,25 @@ static const kind kinds[] = {
      KILN_I8,
      KILN_I8,
      KILN_F32,
-     {KILN_F32, KILN_TYPE_NONE, {1, -1}},
-     {KILN_F32, KILN_TYPE_NONE, {1, -1}}},
+     {.scale_type = KILN_F32, .block = {1, -1}},
+     {.scale_type = KILN_F32, .block = {1, -1}}},
     {"e4m3 with scales to bf16",
      KILN_E4M3,
      KILN_E4M3,
      KILN_BF16,
-     {KILN_F32, KILN_TYPE_NONE, {1, 128}},
-     {KILN_F32, KILN_TYPE_NONE, {128, 128}}},
+     {.scale_type = KILN_F32, .block = {1, 128}},
+     {.scale_type = KILN_F32, .block = {128, 128}}},
     {"bf16 and i4 with scales",
      KILN_BF16,
      KILN_I4,
      KILN_BF16,
      {0},
-     {KILN_BF16, KILN_TYPE_NONE, {1, 128}}},
+     {.scale_type = KILN_BF16, .block = {1, 128}}},
 };
 
-enum { KINDS = sizeof kinds / sizeof kinds[0], LAYOUTS = 3 };
+/* The host, and the first two devices of its own: the others are alike. */
+enum { KINDS = sizeof kinds / sizeof kinds[0], LAYOUTS = 3, DEVICES = 2 };
+_Static_assert(KINDS *LAYOUTS *(1 + DEVICES) <= CONFORMANCE_SERVED, "every yes has room");
 
 static void describe(const kind *row, int layout, kiln_gemm_desc *desc)
 {
@@ -76,24 +78,20 @@ kiln_status conformance_query(const conformance_instance *instance,
 
 int64_t conformance_find_served(const conformance_instance *instance,
                                 const kiln_operator_table *table,
-                                conformance_served served[CONFORMANCE_SERVED], int64_t *asked)
+                                conformance_served served[CONFORMANCE_SERVED])
 {
-    int64_t count = 0, questions = 0;
-    /* The host, and the first two devices of its own: the others are alike. */
-    for (int64_t place = -1; place < 2 && place < conformance_device_count(instance); place++)
-        for (int i = 0; i < KINDS * LAYOUTS && count < CONFORMANCE_SERVED; i++) {
+    int64_t count = 0;
+    for (int64_t place = -1; place < DEVICES && place < conformance_device_count(instance); place++)
+        for (int i = 0; i < KINDS * LAYOUTS; i++) {
             kiln_answer answer;
             conformance_served *next = &served[count];
             next->device = conformance_device(instance, place);
             next->name = kinds[i / LAYOUTS].name;
             describe(&kinds[i / LAYOUTS], i % LAYOUTS, &next->desc);
-            questions++;
             if (conformance_query(instance, table, next->device, &next->desc.head, &answer) ==
                     KILN_OK &&
                 answer.support > KILN_SUPPORT_NO)
                 count++;
         }
-    if (asked)
-        *asked += questions;
     return count;
 }

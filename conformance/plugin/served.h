@@ -7,7 +7,7 @@
 #include "conformance/plugin/load.h"
 #include "kiln/gemm.h"
 
-enum { CONFORMANCE_SERVED = 64 };
+enum { CONFORMANCE_SERVED = 128 };
 
 /* One descriptor that is served on one device. */
 typedef struct conformance_served {
@@ -17,10 +17,10 @@ typedef struct conformance_served {
 } conformance_served;
 
 /* Small GEMMs of every kind of operand, on the host and the plugin's devices, that query says yes
- * to; at most CONFORMANCE_SERVED. `asked` (may be NULL) counts the questions. */
+ * to. */
 int64_t conformance_find_served(const conformance_instance *instance,
                                 const kiln_operator_table *table,
-                                conformance_served served[CONFORMANCE_SERVED], int64_t *asked);
+                                conformance_served served[CONFORMANCE_SERVED]);
 
 /* Puts one of those questions; `answer` is zeroed and given its size. */
 kiln_status conformance_query(const conformance_instance *instance,

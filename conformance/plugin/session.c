@@ -9,62 +9,37 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- The profile ---- */
+#include "conformance/plugin/profile.h"
 
-/* Text as a double-quoted scalar. */
-static void write_quoted(FILE *stream, const char *text, size_t length)
-{
-    fputc('"', stream);
-    for (size_t i = 0; i < length; i++) {
-        if (text[i] == '"' || text[i] == '\\')
-            fputc('\\', stream);
-        fputc(text[i], stream);
-    }
-    fputc('"', stream);
-}
-
-static char *write_profile(const conformance_subject *subject, int64_t threads)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *stream = open_memstream(&text, &size);
-    if (!stream)
-        return NULL;
-    fprintf(stream, "schema: 1\nplugins: [%s]\nthreads: {count: %lld}\n", subject->name,
-            (long long)(threads > 0 ? threads : 2));
-    const char *slash = strrchr(subject->path, '/');
-    if (slash) {
-        fputs("plugin_path: [", stream);
-        write_quoted(stream, subject->path,
-                     slash > subject->path ? (size_t)(slash - subject->path) : 1);
-        fputs("]\n", stream);
-    }
-    if (subject->options && *subject->options)
-        fprintf(stream, "options: {%s: %s}\n", subject->name, subject->options);
-    if (fclose(stream) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
+enum { DEFAULT_THREADS = 2 };
 
 /* ---- Sessions ---- */
 
-static bool is_open(kiln_runtime *runtime, const char *name, conformance_report *report)
+/* A plugin that never opens fails checks of the level abi, and there is no more to say. One that
+ * opens there but not here, with other threads, is wrong. */
+static void blame(const conformance_subject *subject, const conformance_session_options *options,
+                  const char *reason, conformance_report *report)
 {
-    for (int64_t i = 0; i < kiln_plugin_count(runtime); i++) {
-        kiln_plugin_info info = {.struct_size = sizeof info};
-        if (kiln_plugin_at(runtime, i, &info) != KILN_OK || strcmp(info.name, name) != 0 ||
-            strcmp(info.state, "shadowed") == 0)
-            continue;
-        if (strcmp(info.state, "open") == 0)
-            return true;
-        conformance_skip(report, "the plugin is not open (%s: %s): see the checks of the level abi",
-                         info.state, info.reason ? info.reason : "");
-        return false;
+    conformance_report loading = {.verdict = CONFORMANCE_CHECK_PASSED};
+    conformance_plugin plugin;
+    conformance_instance instance;
+    char other[640] = "";
+    if (!conformance_load(&plugin, subject, &loading) ||
+        conformance_try_open(&instance, &plugin, NULL, other, sizeof other) != KILN_OK) {
+        conformance_skip(report, "the plugin is not open (%.640s): see the checks of the level abi",
+                         reason);
+        return;
     }
-    conformance_skip(report, "the plugin was not found: see the checks of the level abi");
-    return false;
+    conformance_close(&instance);
+    if (options->parallel_for)
+        conformance_fail(report,
+                         "the plugin opens with threads of Kiln's, but not with a team of %lld of "
+                         "the caller's: %.640s",
+                         (long long)options->parallel_threads, reason);
+    else
+        conformance_fail(report, "the plugin opens, but not with threads.count %lld: %.640s",
+                         (long long)(options->threads > 0 ? options->threads : DEFAULT_THREADS),
+                         reason);
 }
 
 static bool open_watched(const conformance_subject *subject, conformance_report *report,
@@ -91,7 +66,8 @@ static bool open_plain(const conformance_subject *subject,
                        const conformance_session_options *options, conformance_report *report,
                        conformance_session *session)
 {
-    char *profile = write_profile(subject, options->threads);
+    char *profile = conformance_profile(
+        subject, subject->options, options->threads > 0 ? options->threads : DEFAULT_THREADS, true);
     if (!profile) {
         conformance_fail(report, "no memory for a profile");
         return false;
@@ -104,14 +80,15 @@ static bool open_plain(const conformance_subject *subject,
                                    .parallel_threads = options->parallel_threads};
     kiln_status status = kiln_runtime_open(&wanted, &session->runtime);
     free(profile);
-    if (status != KILN_OK) {
-        conformance_skip(report, "no runtime can be opened (%s): see the checks of the level abi",
-                         kiln_last_error());
-        return false;
-    }
-    if (is_open(session->runtime, subject->name, report))
+    char reason[640];
+    if (status == KILN_OK &&
+        conformance_plugin_state(session->runtime, subject->name, reason, sizeof reason) == KILN_OK)
         return true;
-    conformance_session_close(session);
+    if (status == KILN_OK)
+        conformance_session_close(session);
+    else
+        snprintf(reason, sizeof reason, "no runtime can be opened: %s", kiln_last_error());
+    blame(subject, options, reason, report);
     return false;
 }
 
@@ -158,17 +135,6 @@ bool conformance_session_offers(const conformance_session *session, const char *
                 return true;
     }
     return false;
-}
-
-void conformance_skip(conformance_report *report, const char *format, ...)
-{
-    if (report->verdict != CONFORMANCE_CHECK_PASSED)
-        return;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(report->text, sizeof report->text, format, arguments);
-    va_end(arguments);
-    report->verdict = CONFORMANCE_CHECK_NOT_APPLICABLE;
 }
 
 /* ---- Guarded memory ---- */
@@ -262,22 +228,4 @@ bool conformance_threads(int64_t count, void (*function)(void *argument, int64_t
     for (int64_t i = 0; i < made; i++)
         pthread_join(members[i].thread, NULL);
     return made == count;
-}
-
-uint64_t conformance_next(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-uint64_t conformance_hash(uint64_t hash, const void *bytes, size_t count)
-{
-    const uint8_t *at = bytes;
-    if (hash == 0)
-        hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < count; i++)
-        hash = (hash ^ at[i]) * 0x100000001b3u;
-    return hash;
 }

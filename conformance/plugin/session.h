@@ -29,8 +29,9 @@ typedef struct conformance_session_options {
 } conformance_session_options;
 
 /* Opens a runtime that reads neither files nor environment. `options` may be NULL. False when the
- * plugin is not open in it, which the checks of the level abi find fault with; the report then says
- * NOT_APPLICABLE. */
+ * plugin is not open in it: the report then says FAILED where it opens for the checks of the level
+ * abi, so that these options are what it does not bear, and else NOT_APPLICABLE, since those checks
+ * find fault with it. */
 bool conformance_session_open(const conformance_subject *subject,
                               const conformance_session_options *options,
                               conformance_report *report, conformance_session *session);
@@ -38,10 +39,6 @@ void conformance_session_close(conformance_session *session);
 
 /* Whether the plugin offers an interface. */
 bool conformance_session_offers(const conformance_session *session, const char *interface);
-
-/* Nothing can be said: the verdict becomes NOT_APPLICABLE, unless something has failed. */
-void conformance_skip(conformance_report *report, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 /* ---- Guarded memory ---- */
 
@@ -70,11 +67,5 @@ enum { CONFORMANCE_MAX_THREADS = 16 };
  * together. False when a thread cannot be made. */
 bool conformance_threads(int64_t count, void (*function)(void *argument, int64_t index),
                          void *argument);
-
-/* Numbers that depend on nothing but the state, which they change: splitmix64. */
-uint64_t conformance_next(uint64_t *state);
-
-/* Continues a hash (FNV-1a) with more bytes; begin with 0. */
-uint64_t conformance_hash(uint64_t hash, const void *bytes, size_t count);
 
 #endif

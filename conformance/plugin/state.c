@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "conformance/hash.h"
 #include "conformance/sanitizers.h"
 
 extern char **environ;
@@ -81,7 +82,7 @@ void conformance_oddness_begin(conformance_oddness *former)
     sigset_t blocked;
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGUSR2);
-    pthread_sigmask(SIG_BLOCK, &blocked, &former->mask);
+    pthread_sigmask(SIG_SETMASK, &blocked, &former->mask);
     former->rounding = fegetround();
     former->arithmetic = arithmetic_get();
     fesetround(FE_UPWARD);
@@ -97,17 +98,9 @@ void conformance_oddness_end(const conformance_oddness *former)
 
 /* ---- Parts of a snapshot ---- */
 
-static uint64_t mix(uint64_t hash, const void *data, size_t size)
+static uint64_t hash_text(uint64_t hash, const char *text)
 {
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-static uint64_t mix_text(uint64_t hash, const char *text)
-{
-    return text ? mix(hash, text, strlen(text) + 1) : hash;
+    return text ? conformance_hash(hash, text, strlen(text) + 1) : hash;
 }
 
 static int64_t count_entries(const char *folder)
@@ -150,13 +143,13 @@ static void take_settings(conformance_state *state)
                                     RLIMIT_NOFILE, RLIMIT_NPROC, RLIMIT_STACK};
     static const int timers[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
     for (char **entry = environ; entry && *entry; entry++)
-        state->environment = mix_text(state->environment, *entry);
-    state->locale = mix_text(0, setlocale(LC_ALL, NULL));
+        state->environment = hash_text(state->environment, *entry);
+    state->locale = hash_text(0, setlocale(LC_ALL, NULL));
     for (size_t i = 0; i < sizeof resources / sizeof resources[0]; i++) {
         struct rlimit limit;
         if (getrlimit((unsigned)resources[i], &limit) == 0) {
-            state->limits = mix(state->limits, &limit.rlim_cur, sizeof limit.rlim_cur);
-            state->limits = mix(state->limits, &limit.rlim_max, sizeof limit.rlim_max);
+            state->limits = conformance_hash(state->limits, &limit.rlim_cur, sizeof limit.rlim_cur);
+            state->limits = conformance_hash(state->limits, &limit.rlim_max, sizeof limit.rlim_max);
         }
     }
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {

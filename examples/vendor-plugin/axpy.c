@@ -70,10 +70,12 @@ static kiln_status axpy_run(void *object, const kiln_run_context *context,
 {
     const axpy_plan *plan = object;
     const acme_axpy_args *args = (const acme_axpy_args *)arguments;
-    if (arguments->struct_size != sizeof *args || arguments->tensor_count != ACME_AXPY_SLOTS)
+    kiln_status status = kiln_check_arguments(arguments, sizeof *args);
+    if (status == KILN_OK && arguments->tensor_count != ACME_AXPY_SLOTS)
+        status = KILN_INVALID;
+    if (status != KILN_OK)
         return plan->host->set_error(
-            KILN_INVALID,
-            "acme.axpy: arguments of %u bytes with %u tensors; %zu bytes and 2 are needed",
+            status, "acme.axpy: arguments of %u bytes with %u tensors; %zu bytes and 2 are known",
             arguments->struct_size, arguments->tensor_count, sizeof *args);
     const float *x = vector(plan, arguments, ACME_AXPY_X);
     float *y = vector(plan, arguments, ACME_AXPY_Y);

@@ -36,6 +36,11 @@ static const char *why_not(const acme_instance *acme, kiln_device *device,
         return "only f32 is offered";
     if (desc->accumulator != KILN_TYPE_NONE && desc->accumulator != KILN_F32)
         return "the sum is in f32 only";
+    const uint32_t alignments[] = {desc->a_alignment, desc->b_alignment, desc->c_alignment,
+                                   desc->d_alignment};
+    for (int i = 0; i < 4; i++) /* 0 promises whole elements, 1 and 2 less than that */
+        if (alignments[i] && alignments[i] < sizeof(float))
+            return "floats must be aligned: a_alignment to d_alignment of 1 or 2 are not offered";
     if (desc->batch != 1 || (desc->head.flags & KILN_GEMM_DYNAMIC_BATCH))
         return "batches are not offered";
     if (desc->epilogue_count || desc->grouping || desc->precision || desc->max_rel_error != 0)

@@ -36,8 +36,17 @@ EXTRA_DIST += \
 	tests/conformance/planted/planted.c \
 	tests/conformance/planted/planted.h \
 	tests/conformance/planted/planted_device.c \
+	tests/conformance/planted/planted_device.h \
+	tests/conformance/planted/planted_epilogue.c \
 	tests/conformance/planted/planted_gemm.c \
+	tests/conformance/planted/planted_gemm.h \
+	tests/conformance/planted/planted_gradient.c \
 	tests/conformance/planted/planted_pack.c \
+	tests/conformance/planted/planted_place.c \
 	tests/conformance/planted/planted_plan.c \
+	tests/conformance/planted/planted_quantize.c \
 	tests/conformance/planted/planted_run.c \
+	tests/conformance/planted/planted_serve.c \
+	tests/conformance/planted/planted_stream.c \
+	tests/conformance/planted/planted_sum.c \
 	tests/conformance/planted/table.md

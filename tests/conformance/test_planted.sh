@@ -3,7 +3,7 @@
 # Builds the plugin planted/ without a defect and once for each defect that planted/defects.txt lists, and runs kiln
 # check-plugin on it. Without one all checks must pass. With one the check that is named must fail, and in the long form
 # (KILN_TEST_COUNT, as in make check-long) no other that is not named beside it: then the table of what each check says is
-# compared with the one in the tree. Prints TAP.
+# compared with the one in the tree. A check without a defect fails the test as well. Prints TAP.
 #
 #     ./run sh tests/conformance/test_planted.sh --table FILE     writes that table, and is the long form, too
 #     ./run sh tests/conformance/test_planted.sh --only NAME…     these defects, in the long form
@@ -44,7 +44,7 @@ compile() {
     done
 }
 
-# build NAME HOST-OR-DEVICE DEFECT: $work/NAME/planted.so. Only what has the defect in it is compiled again.
+# build NAME HOST-OR-DEVICE DEFECT FILE: $work/NAME/FILE.so. Only what has the defect in it is compiled again.
 build() {
     mkdir -p "$work/$1" || return 1
     cp "$work/objects-$2"/*.o "$work/$1"
@@ -53,20 +53,22 @@ build() {
         compile "$work/$1" "$2" "$3" $(grep -l "planted($3)\|PLANT_$3)" "$planted"/*.c) || return 1
     fi
     # shellcheck disable=SC2086
-    ${CC:-cc} -shared -pthread -o "$work/$1/planted.so" "$work/$1"/*.o -lm
+    ${CC:-cc} -shared -pthread -o "$work/$1/$4.so" "$work/$1"/*.o -lm
 }
 
-# examine NAME HOST-OR-DEVICE DEFECT CHECK: $work/NAME/failed has "CHECK<tab>what it said" for each that failed.
+# examine NAME PLACE DEFECT CHECK: $work/NAME/failed has "CHECK<tab>what it said" for each that failed. The place is host or
+# device, and may go on with "as FILE".
 examine() {
-    name=$1 wanted=$4
-    if ! build "$1" "$2" "$3" >"$work/compiler-$name" 2>&1; then
+    name=$1 kind=${2%% as *} wanted=$4 library=planted
+    [ "$2" = "$kind" ] || library=${2#* as }
+    if ! build "$1" "$kind" "$3" "$library" >"$work/compiler-$name" 2>&1; then
         mkdir -p "$work/$name"
         echo "the compiler	$(head -n 1 "$work/compiler-$name")" >"$work/$name/failed"
         return
     fi
     set -- --cases 60 --seed 1
     [ -n "$wanted" ] && set -- "$@" --only "$wanted"
-    kiln check-plugin "$@" "$work/$name/planted.so" >"$work/$name/tap" 2>"$work/$name/errors"
+    kiln check-plugin "$@" "$work/$name/$library.so" >"$work/$name/tap" 2>"$work/$name/errors"
     echo $? >"$work/$name/status"
     awk '/^not ok / { name = $0; sub(/^not ok [0-9]+ - /, "", name) }
         /^  message: / && name { text = $0; sub(/^  message: "/, "", text); sub(/"$/, "", text)
@@ -116,6 +118,18 @@ is_listed() {
     return 1
 }
 
+# Checks that no defect is named for.
+unplanted() {
+    cut -d '|' -f 3 "$work/defects" | sort -u >"$work/planted-checks"
+    kiln check-plugin --list | sed 's/ .*//' | sort -u | comm -23 - "$work/planted-checks"
+}
+
+# Defects in the sources that no line speaks of.
+unlisted() {
+    cut -d '|' -f 1 "$work/defects" | sort -u >"$work/listed"
+    grep -oh 'planted([A-Z0-9_]*)' "$planted"/*.c | sed 's/.*(\(.*\))/\1/' | sort -u | comm -23 - "$work/listed"
+}
+
 tests=0
 failures=0
 result() { # result WHAT PROBLEM
@@ -128,6 +142,11 @@ result() { # result WHAT PROBLEM
         printf '%s\n' "$2" | sed 's/^/# /'
     fi
 }
+
+if [ -z "$only" ]; then
+    result "every check has a defect that it must find" "$(unplanted)"
+    result "every defect in the sources is listed" "$(unlisted)"
+fi
 
 {
     echo "# Planted defects"

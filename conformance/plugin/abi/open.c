@@ -23,7 +23,7 @@ static void exercise_plans(conformance_instance *self, const kiln_operator_table
     static _Thread_local conformance_served served[CONFORMANCE_SERVED];
     if (!table->query)
         return;
-    int64_t count = conformance_find_served(self, table, served, NULL);
+    int64_t count = conformance_find_served(self, table, served);
     for (int64_t i = 0; i < count && table->plan && table->free; i += 5) {
         void *plan = NULL;
         kiln_plan_request request = {.struct_size = sizeof request,
@@ -237,9 +237,8 @@ void conformance_abi_reopen_exit(const conformance_subject *subject, conformance
     static conformance_state state;
     conformance_state_take(&state, true);
     if (state.exit_handlers < 0) {
-        report->verdict = CONFORMANCE_CHECK_NOT_APPLICABLE;
-        snprintf(report->text, sizeof report->text,
-                 "this C library, or a sanitizer, does not let exit handlers be counted");
+        conformance_skip(report,
+                         "this C library, or a sanitizer, does not let exit handlers be counted");
         return;
     }
     reopen(subject, report, CONFORMANCE_STATE_EXIT);

@@ -232,8 +232,7 @@ void conformance_abi_option_values(const conformance_subject *subject, conforman
         return;
     conformance_close(&instance);
     if (!plugin.table.option_count) {
-        report->verdict = CONFORMANCE_CHECK_NOT_APPLICABLE;
-        snprintf(report->text, sizeof report->text, "it declares no options");
+        conformance_skip(report, "it declares no options");
         return;
     }
     for (uint64_t i = 0; plugin.table.options && i < plugin.table.option_count && i < MOST_OPTIONS;

@@ -57,7 +57,7 @@ static void judge_answer(const char *name, const kiln_answer *answer, conformanc
 /* Puts one question with an answer of `size` bytes that ends where memory does. */
 static kiln_status ask_guarded(const conformance_instance *instance,
                                const kiln_operator_table *table, kiln_device *device,
-                               const kiln_op_head *descriptor, conformance_guard *guard,
+                               const kiln_op_head *descriptor, conformance_guard_pages *guard,
                                size_t size, kiln_answer **answer)
 {
     *answer = conformance_guard_end(guard, size);
@@ -76,7 +76,7 @@ typedef struct question {
     const char *name;
     kiln_device *device;
     const kiln_op_head *descriptor;
-    conformance_guard *guard;
+    conformance_guard_pages *guard;
 } question;
 
 static void for_each_question(const conformance_subject *subject, conformance_report *report,
@@ -85,7 +85,7 @@ static void for_each_question(const conformance_subject *subject, conformance_re
     static conformance_served served[CONFORMANCE_SERVED];
     conformance_plugin plugin;
     conformance_instance instance;
-    conformance_guard guard;
+    conformance_guard_pages guard;
     int64_t operators = 0;
     if (!conformance_load_and_open(&plugin, &instance, subject, report))
         return;
@@ -105,7 +105,7 @@ static void for_each_question(const conformance_subject *subject, conformance_re
             visit(&asked, report);
         }
         int64_t count = strcmp(asked.name, KILN_GEMM) == 0
-                            ? conformance_find_served(&instance, &table, served, NULL)
+                            ? conformance_find_served(&instance, &table, served)
                             : 0;
         for (int64_t j = 0; j < count; j++) {
             char name[96];
@@ -118,10 +118,8 @@ static void for_each_question(const conformance_subject *subject, conformance_re
     }
     if (!guarded)
         conformance_fail(report, "the check has no memory");
-    else if (operators == 0 && report->verdict == CONFORMANCE_CHECK_PASSED) {
-        report->verdict = CONFORMANCE_CHECK_NOT_APPLICABLE;
-        snprintf(report->text, sizeof report->text, "it offers no operator");
-    }
+    else if (operators == 0)
+        conformance_skip(report, "it offers no operator");
     conformance_guard_free(&guard);
     conformance_close(&instance);
 }
@@ -183,7 +181,7 @@ void conformance_abi_query_answer_size(const conformance_subject *subject,
 /* The same question gets the same answer, and is not written to. */
 static void visit_stable(const question *asked, conformance_report *report)
 {
-    conformance_guard descriptor;
+    conformance_guard_pages descriptor;
     kiln_answer first, again;
     size_t size = asked->descriptor->struct_size;
     report->cases++;

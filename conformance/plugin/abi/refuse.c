@@ -10,15 +10,16 @@
 #include "conformance/plugin/guard.h"
 #include "conformance/plugin/served.h"
 
-/* A descriptor has at most so many bytes. */
-enum { LONGEST = 1024 };
+/* A descriptor has at most so many bytes, whoever defines it: what lies beyond means nothing to
+ * anybody. */
+enum { LONGEST = 1024, BEYOND = 64 };
 
 typedef struct refusal {
     const conformance_instance *instance;
     const kiln_operator_table *table;
     const char *interface;
     kiln_device *device;
-    conformance_guard *guard; /* where descriptors stand: they end where memory does */
+    conformance_guard_pages *guard; /* where descriptors stand: they end where memory does */
     conformance_report *report;
 } refusal;
 
@@ -39,7 +40,6 @@ static int ask(const refusal *self, const void *bytes, size_t size, kiln_answer 
     int64_t errors = conformance_errors_set(self->instance);
     kiln_status status = conformance_query(self->instance, self->table, self->device,
                                            place(self, bytes, size), answer);
-    self->report->cases++;
     if (status < 0 && conformance_errors_set(self->instance) == errors)
         conformance_fail(self->report,
                          "%s: query returns %s without a sentence through host->set_error",
@@ -49,12 +49,23 @@ static int ask(const refusal *self, const void *bytes, size_t size, kiln_answer 
     return status < 0 ? -1 : answer->support > KILN_SUPPORT_NO;
 }
 
-/* `what` completes "accepts a descriptor …". Neither query nor plan may take it. */
+/* `what` completes "accepts a descriptor …". */
 static void demand_refusal(const refusal *self, const void *bytes, size_t size, const char *what)
 {
     kiln_answer answer;
+    self->report->cases++;
     if (ask(self, bytes, size, &answer) > 0)
         conformance_fail(self->report, "%s: query accepts a descriptor %s", self->interface, what);
+}
+
+/* The same where query may decline `plain` too, which lacks what is wrong: then it had some other
+ * reason, nothing is shown, and the case counts as declined. */
+static void demand_refusal_unlike(const refusal *self, const void *plain, size_t plain_size,
+                                  const void *bytes, size_t size, const char *what)
+{
+    kiln_answer answer;
+    self->report->declined += ask(self, plain, plain_size, &answer) <= 0;
+    demand_refusal(self, bytes, size, what);
 }
 
 /* ---- Walking over operators and descriptors ---- */
@@ -67,11 +78,11 @@ static void for_each(const conformance_subject *subject, conformance_report *rep
     static conformance_served served[CONFORMANCE_SERVED];
     conformance_plugin plugin;
     conformance_instance instance;
-    conformance_guard guard;
+    conformance_guard_pages guard;
     int64_t visited = 0;
     if (!conformance_load_and_open(&plugin, &instance, subject, report))
         return;
-    if (!conformance_guard_make(&guard, LONGEST + 64)) {
+    if (!conformance_guard_make(&guard, LONGEST + BEYOND)) {
         conformance_fail(report, "the check has no memory");
         conformance_close(&instance);
         return;
@@ -87,7 +98,7 @@ static void for_each(const conformance_subject *subject, conformance_report *rep
                 visited++;
             }
         int64_t count = !operators && strcmp(self.interface, KILN_GEMM) == 0
-                            ? conformance_find_served(&instance, &table, served, NULL)
+                            ? conformance_find_served(&instance, &table, served)
                             : 0;
         for (int64_t j = 0; j < count; j++) {
             self.device = served[j].device;
@@ -95,14 +106,30 @@ static void for_each(const conformance_subject *subject, conformance_report *rep
             visited++;
         }
     }
-    if (visited == 0 && report->verdict == CONFORMANCE_CHECK_PASSED) {
-        report->verdict = CONFORMANCE_CHECK_NOT_APPLICABLE;
-        snprintf(report->text, sizeof report->text, "%s",
-                 operators ? "it offers no operator"
-                           : "it serves no descriptor of an operator that this kit knows");
-    }
+    if (visited == 0)
+        conformance_skip(report, "%s",
+                         operators ? "it offers no operator"
+                                   : "it serves no descriptor of an operator that this kit knows");
     conformance_guard_free(&guard);
     conformance_close(&instance);
+}
+
+/* Both: the operators, whose own descriptors nobody else knows, and then what is served of GEMM. */
+static void for_each_of_both(const conformance_subject *subject, conformance_report *report,
+                             void (*visit)(const refusal *self, const conformance_served *served))
+{
+    conformance_report served = {0};
+    for_each(subject, report, true, visit);
+    if (report->verdict != CONFORMANCE_CHECK_PASSED)
+        return;
+    for_each(subject, &served, false, visit);
+    report->cases += served.cases;
+    report->declined += served.declined;
+    if (served.verdict == CONFORMANCE_CHECK_FAILED)
+        conformance_fail(report, "%s", served.text);
+    else if (report->cases == report->declined)
+        conformance_skip(report, "it declines the descriptor of zeros and serves no other that "
+                                 "this kit knows");
 }
 
 /* ---- Sizes ---- */
@@ -118,6 +145,7 @@ static void visit_longer(const refusal *self, const conformance_served *served)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         uint32_t size = (uint32_t)(known + sizes[i]);
         memcpy(bytes, &size, sizeof size);
+        self->report->cases++;
         if (ask(self, bytes, size, &answer) <= 0)
             conformance_fail(self->report,
                              "%s: query accepts a descriptor of %zu bytes, but not the same one "
@@ -131,17 +159,29 @@ void conformance_abi_query_longer(const conformance_subject *subject, conformanc
     for_each(subject, report, false, visit_longer);
 }
 
+/* A descriptor of zeros that is longer than any can be: of a vendor's own operator only the head is
+ * known. */
+typedef struct too_long {
+    kiln_op_head head;
+    unsigned char bytes[LONGEST + BEYOND - sizeof(kiln_op_head)];
+} too_long;
+
+static too_long make_too_long(unsigned char last)
+{
+    too_long made = {{sizeof made, 0}, {0}};
+    made.bytes[sizeof made.bytes - 1] = last;
+    return made;
+}
+
 static void visit_tail(const refusal *self, const conformance_served *served)
 {
     unsigned char bytes[LONGEST] = {0};
     uint32_t size = LONGEST;
     char what[96];
-    kiln_op_head head = {LONGEST, 0};
     if (!served) {
-        /* Of a vendor's own operator only the head is known. */
-        memcpy(bytes, &head, sizeof head);
-        bytes[LONGEST - 1] = 1;
-        demand_refusal(self, bytes, LONGEST, "of 1024 bytes of which the last is not zero");
+        too_long zeros = make_too_long(0), wrong = make_too_long(1);
+        demand_refusal_unlike(self, &zeros, sizeof zeros, &wrong, sizeof wrong,
+                              "that is longer than any may be, and whose last byte is not zero");
         return;
     }
     const size_t known = sizeof served->desc;
@@ -161,26 +201,25 @@ static void visit_tail(const refusal *self, const conformance_served *served)
 
 void conformance_abi_query_tail(const conformance_subject *subject, conformance_report *report)
 {
-    for_each(subject, report, true, visit_tail);
-    if (report->verdict == CONFORMANCE_CHECK_PASSED) {
-        conformance_report served = {0};
-        for_each(subject, &served, false, visit_tail);
-        report->cases += served.cases;
-        if (served.verdict == CONFORMANCE_CHECK_FAILED)
-            conformance_fail(report, "%s", served.text);
-    }
+    for_each_of_both(subject, report, visit_tail);
+}
+
+/* Bytes of a descriptor without the zeros at its end. */
+static size_t used_bytes(const kiln_gemm_desc *desc)
+{
+    size_t used = sizeof *desc;
+    while (used > sizeof desc->head && ((const unsigned char *)desc)[used - 1] == 0)
+        used--;
+    return (used + 7) / 8 * 8;
 }
 
 /* What is missing at the end counts as zero, and is not read. */
 static void visit_shorter(const refusal *self, const conformance_served *served)
 {
     const size_t known = sizeof served->desc;
-    size_t used = known;
     kiln_gemm_desc desc = served->desc;
     kiln_answer plain, answer;
-    while (used > sizeof desc.head && ((const unsigned char *)&desc)[used - 1] == 0)
-        used--;
-    const size_t sizes[] = {(used + 7) / 8 * 8, offsetof(kiln_gemm_desc, epilogues),
+    const size_t sizes[] = {used_bytes(&desc), offsetof(kiln_gemm_desc, epilogues),
                             offsetof(kiln_gemm_desc, grouping), sizeof desc.head};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         desc = served->desc;
@@ -188,6 +227,8 @@ static void visit_shorter(const refusal *self, const conformance_served *served)
         int whole = ask(self, &desc, known, &plain);
         desc.head.struct_size = (uint32_t)sizes[i];
         int cut = ask(self, &desc, sizes[i], &answer);
+        self->report->cases++;
+        self->report->declined += whole <= 0 && cut <= 0;
         if ((whole > 0) != (cut > 0))
             conformance_fail(
                 self->report,
@@ -208,7 +249,7 @@ static void visit_headless(const refusal *self, const conformance_served *served
     (void)served;
     for (uint32_t size = 0; size < sizeof(kiln_op_head); size++) {
         char what[64];
-        conformance_guard *guard = self->guard;
+        conformance_guard_pages *guard = self->guard;
         kiln_answer answer;
         /* Of a struct that says it has fewer bytes than its size field, that field still exists. */
         size_t bytes = size <= 4 ? 4 : 8;
@@ -241,9 +282,10 @@ enum {
 
 static void visit_flags(const refusal *self, const conformance_served *served)
 {
-    kiln_op_head all = {sizeof all, UINT32_MAX};
+    const kiln_op_head none = {sizeof none, 0}, all = {sizeof all, UINT32_MAX};
     if (!served) {
-        demand_refusal(self, &all, sizeof all, "with all 32 flags, of which some mean nothing");
+        demand_refusal_unlike(self, &none, sizeof none, &all, sizeof all,
+                              "with all 32 flags, of which some mean nothing");
         return;
     }
     for (int bit = 0; bit < 32; bit++) {
@@ -259,14 +301,7 @@ static void visit_flags(const refusal *self, const conformance_served *served)
 
 void conformance_abi_query_flags(const conformance_subject *subject, conformance_report *report)
 {
-    for_each(subject, report, true, visit_flags);
-    if (report->verdict == CONFORMANCE_CHECK_PASSED) {
-        conformance_report served = {0};
-        for_each(subject, &served, false, visit_flags);
-        report->cases += served.cases;
-        if (served.verdict == CONFORMANCE_CHECK_FAILED)
-            conformance_fail(report, "%s", served.text);
-    }
+    for_each_of_both(subject, report, visit_flags);
 }
 
 /* A field of a descriptor that holds a number with a meaning. */
@@ -306,7 +341,7 @@ static void try_numbers(const refusal *self, const kiln_gemm_desc *base, const n
         char what[96];
         memcpy((char *)&desc + field->offset, &values[i], sizeof values[i]);
         snprintf(what, sizeof what, "with %s = %u, which means nothing", field->name, values[i]);
-        demand_refusal(self, &desc, sizeof desc, what);
+        demand_refusal_unlike(self, base, sizeof *base, &desc, sizeof desc, what);
     }
 }
 
@@ -344,22 +379,35 @@ static kiln_status make_plan(const refusal *self, const kiln_op_head *descriptor
         "plan", self->table->plan(self->instance->instance, &request, plan));
 }
 
+/* As it is, twice, without the zeros at its end, and with more of them: plan reads a descriptor as
+ * query does. */
 static void visit_plan(const refusal *self, const conformance_served *served)
 {
-    void *plans[3] = {NULL, NULL, NULL};
-    bool made[3] = {false, false, false};
+    const size_t known = sizeof served->desc;
+    const size_t sizes[] = {known, known, used_bytes(&served->desc), known + BEYOND};
+    static const char *const forms[] = {"", "", " without the zeros at its end",
+                                        " with more zeros at its end"};
+    void *plans[4] = {NULL, NULL, NULL, NULL};
+    bool made[4] = {false, false, false, false};
     if (!self->table->plan || !self->table->free)
         return;
-    for (int i = 0; i < 3; i++) {
-        kiln_status status =
-            make_plan(self, place(self, &served->desc, sizeof served->desc), &plans[i]);
+    for (int i = 0; i < 4; i++) {
+        unsigned char bytes[LONGEST] = {0};
+        kiln_answer answer;
+        uint32_t size = (uint32_t)sizes[i];
+        memcpy(bytes, &served->desc, known);
+        memcpy(bytes, &size, sizeof size);
+        if (ask(self, bytes, size, &answer) <= 0)
+            continue; /* abi.query-shorter and abi.query-longer say so */
+        kiln_status status = make_plan(self, place(self, bytes, size), &plans[i]);
         made[i] = status == KILN_OK;
         if (!made[i])
-            conformance_fail(self->report, "%s: query accepts %s on %s, but plan returns %s: %s",
-                             self->interface, served->name, kiln_device_name(served->device),
-                             kiln_status_name(status), kiln_last_error());
+            conformance_fail(self->report, "%s: query accepts %s%s on %s, but plan returns %s: %s",
+                             self->interface, served->name, forms[i],
+                             kiln_device_name(served->device), kiln_status_name(status),
+                             kiln_last_error());
     }
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         if (made[i])
             CONFORMANCE_CALL_VOID("free", self->table->free(plans[i]));
 }
@@ -369,10 +417,44 @@ void conformance_abi_plan(const conformance_subject *subject, conformance_report
     for_each(subject, report, false, visit_plan);
 }
 
-/* A caller may plan without having asked. */
+/* A caller may plan without having asked. What query accepts, though it is wrong, the checks of
+ * query speak of. */
+static void demand_no_plan(const refusal *self, const void *bytes, size_t size, const char *what)
+{
+    kiln_answer answer;
+    void *plan = NULL;
+    if (ask(self, bytes, size, &answer) > 0)
+        return;
+    int64_t errors = conformance_errors_set(self->instance);
+    kiln_status status = make_plan(self, place(self, bytes, size), &plan);
+    if (status == KILN_OK) {
+        conformance_fail(self->report,
+                         "%s: plan accepts a descriptor %s, which query declines (%s)",
+                         self->interface, what, answer.reason);
+        CONFORMANCE_CALL_VOID("free", self->table->free(plan));
+    } else if (conformance_errors_set(self->instance) == errors) {
+        conformance_fail(self->report,
+                         "%s: plan returns %s without a sentence through host->set_error",
+                         self->interface, kiln_status_name(status));
+    }
+}
+
 static void visit_plan_refuses(const refusal *self, const conformance_served *served)
 {
+    const kiln_op_head all = {sizeof all, UINT32_MAX};
+    if (!self->table->plan || !self->table->free)
+        return;
+    if (!served) {
+        too_long wrong = make_too_long(1);
+        demand_no_plan(self, &wrong, sizeof wrong,
+                       "that is longer than any may be, and whose last byte is not zero");
+        demand_no_plan(self, &all, sizeof all, "with all 32 flags, of which some mean nothing");
+        return;
+    }
     kiln_gemm_desc wrong[4];
+    static const char *const what[] = {"with a_type beyond the last", "with the flag 0x80000000",
+                                       "with precision beyond the last",
+                                       "with an epilogue beyond the last"};
     for (int i = 0; i < 4; i++)
         wrong[i] = served->desc;
     wrong[0].a_type = KILN_TYPE_COUNT;
@@ -380,30 +462,20 @@ static void visit_plan_refuses(const refusal *self, const conformance_served *se
     wrong[2].precision = KILN_PRECISION_AUTO + 1;
     wrong[3].epilogue_count = 1;
     wrong[3].epilogues[0].kind = KILN_EPILOGUE_BIAS_GRADIENT + 1;
-    if (!self->table->plan || !self->table->free)
-        return;
-    for (int i = 0; i < 4; i++) {
-        kiln_answer answer;
-        void *plan = NULL;
-        if (ask(self, &wrong[i], sizeof wrong[i], &answer) > 0)
-            continue; /* abi.query-flags and abi.query-enums say so */
-        int64_t errors = conformance_errors_set(self->instance);
-        kiln_status status = make_plan(self, place(self, &wrong[i], sizeof wrong[i]), &plan);
-        if (status == KILN_OK) {
-            conformance_fail(self->report, "%s: plan accepts what query declines (%s)",
-                             self->interface, answer.reason);
-            CONFORMANCE_CALL_VOID("free", self->table->free(plan));
-        } else if (conformance_errors_set(self->instance) == errors) {
-            conformance_fail(self->report,
-                             "%s: plan returns %s without a sentence through host->set_error",
-                             self->interface, kiln_status_name(status));
-        }
-    }
+    for (int i = 0; i < 4; i++)
+        demand_no_plan(self, &wrong[i], sizeof wrong[i], what[i]);
+    struct {
+        kiln_gemm_desc desc;
+        unsigned char beyond[BEYOND];
+    } longer = {served->desc, {0}};
+    longer.desc.head.struct_size = sizeof longer;
+    longer.beyond[BEYOND - 1] = 1;
+    demand_no_plan(self, &longer, sizeof longer, "that says something beyond what is known");
 }
 
 void conformance_abi_plan_refuses(const conformance_subject *subject, conformance_report *report)
 {
-    for_each(subject, report, false, visit_plan_refuses);
+    for_each_of_both(subject, report, visit_plan_refuses);
 }
 
 /* A plan request that says something beyond what the plugin knows. */

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "conformance/hash.h"
 #include "conformance/plugin/device/device.h"
+#include "conformance/random.h"
 
 /* ---- Opening ---- */
 
@@ -17,7 +19,7 @@ static bool find_table(conformance_bed *bed)
     const void *table = listed ? plugin->interface(bed->instance.instance, KILN_DEVICE) : NULL;
     conformance_calling(NULL);
     if (!table)
-        conformance_bed_not_applicable(bed, "it offers no " KILN_DEVICE);
+        conformance_skip(bed->report, "it offers no " KILN_DEVICE);
     else if (kiln_receive_table(&bed->table, sizeof bed->table, table) == KILN_OK)
         return true;
     return false;
@@ -29,12 +31,11 @@ bool conformance_bed_open(conformance_bed *bed, const conformance_subject *subje
     memset(bed, 0, sizeof *bed);
     bed->report = report;
     bed->random = subject->seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    bed->vectors = UINT64_C(0xcbf29ce484222325);
     if (!conformance_load_and_open(&bed->plugin, &bed->instance, subject, report))
         return false;
     bool good = find_table(bed);
     if (good && conformance_device_count(&bed->instance) == 0) {
-        conformance_bed_not_applicable(bed, "its " KILN_DEVICE " has no device");
+        conformance_skip(bed->report, "its " KILN_DEVICE " has no device");
         good = false;
     }
     if (good) {
@@ -62,14 +63,6 @@ void conformance_bed_close(conformance_bed *bed)
         bed->report->vectors = bed->vectors;
     CONFORMANCE_CALL_VOID("stream_destroy", bed->table.stream_destroy(bed->device, bed->stream));
     conformance_close(&bed->instance);
-}
-
-void conformance_bed_not_applicable(conformance_bed *bed, const char *why)
-{
-    if (bed->report->verdict != CONFORMANCE_CHECK_PASSED)
-        return;
-    bed->report->verdict = CONFORMANCE_CHECK_NOT_APPLICABLE;
-    snprintf(bed->report->text, sizeof bed->report->text, "%s", why);
 }
 
 /* ---- Statuses ---- */
@@ -100,31 +93,21 @@ bool conformance_bed_fails(conformance_bed *bed, kiln_status status, kiln_status
 
 /* ---- Random numbers and hashes ---- */
 
-static uint64_t next_random(conformance_bed *bed)
-{
-    uint64_t x = bed->random += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
-
 int64_t conformance_bed_random(conformance_bed *bed, int64_t low, int64_t high)
 {
-    return low + (int64_t)(next_random(bed) % (uint64_t)(high - low + 1));
+    return low + conformance_random_below(&bed->random, high - low + 1);
 }
 
 void conformance_bed_random_bytes(conformance_bed *bed, void *bytes, size_t count)
 {
     unsigned char *at = bytes;
     for (size_t i = 0; i < count; i++)
-        at[i] = (unsigned char)(next_random(bed) >> 24);
+        at[i] = (unsigned char)(conformance_random(&bed->random) >> 24);
 }
 
 void conformance_bed_hash(conformance_bed *bed, const void *data, size_t size)
 {
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < size; i++)
-        bed->vectors = (bed->vectors ^ bytes[i]) * UINT64_C(0x100000001b3);
+    bed->vectors = conformance_hash(bed->vectors, data, size);
 }
 
 /* ---- Memory ---- */
@@ -216,7 +199,7 @@ bool conformance_can_hold(conformance_bed *bed)
 {
     if (has_gates(bed) || bed->table.stream_enqueue)
         return true;
-    conformance_bed_not_applicable(bed, "it has neither gates nor functions on streams");
+    conformance_skip(bed->report, "it has neither gates nor functions on streams");
     return false;
 }
 

@@ -86,9 +86,6 @@ bool conformance_bed_open(conformance_bed *bed, const conformance_subject *subje
                           conformance_report *report);
 void conformance_bed_close(conformance_bed *bed);
 
-/* The check does not apply: says why. */
-void conformance_bed_not_applicable(conformance_bed *bed, const char *why);
-
 /* The call must return KILN_OK; else the check fails, with the plugin's sentence. Returns whether
  * it did. */
 bool conformance_bed_ok(conformance_bed *bed, kiln_status status, const char *function);

@@ -106,7 +106,7 @@ void conformance_device_info(const conformance_subject *subject, conformance_rep
 void conformance_device_info_size(const conformance_subject *subject, conformance_report *report)
 {
     conformance_bed bed;
-    conformance_guard guard;
+    conformance_guard_pages guard;
     if (!conformance_bed_open(&bed, subject, report))
         return;
     const size_t sizes[] = {sizeof(kiln_device_info), sizeof(kiln_device_info) + BEYOND};

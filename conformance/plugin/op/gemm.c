@@ -1,45 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of kiln.gemm/1: sizes, layouts, places in memory and factors, each by itself, and all of
- * them mixed at random. */
+/* Checks of kiln.gemm/1: sizes, layouts, places in memory and factors, each by itself. */
 #include "conformance/plugin/op/gemm_plain.h"
 #include "conformance/plugin/op/op.h"
-
-#include <stdio.h>
-
-/* ---- Everything mixed ---- */
-
-void conformance_op_gemm_correct(const conformance_subject *subject, conformance_report *report)
-{
-    conformance_session session;
-    static conformance_gemm_summary summary;
-    if (!conformance_session_open(subject, NULL, report, &session))
-        return;
-    if (!conformance_session_offers(&session, KILN_GEMM)) {
-        conformance_skip(report, "the plugin does not offer " KILN_GEMM);
-    } else {
-        kiln_status status = conformance_gemm_sweep(session.runtime, session.name, subject->seed, 0,
-                                                    subject->cases, &summary);
-        report->cases = subject->cases;
-        report->declined = summary.declined;
-        report->vectors = summary.vectors;
-        if (status != KILN_OK)
-            conformance_fail(report, "the sweep failed with %s", kiln_status_name(status));
-        else if (summary.failed)
-            conformance_fail(report, "%lld of %lld cases are wrong, first: %.900s",
-                             (long long)summary.failed, (long long)subject->cases,
-                             summary.first_failure);
-        else if (summary.passed == 0)
-            conformance_skip(report, "no random case is served; the last: %.800s",
-                             summary.last_decline);
-        else
-            snprintf(report->text, sizeof report->text,
-                     "largest measured/bound %.3f (case %lld); %lld of %lld elements without a "
-                     "bound",
-                     summary.largest_ratio, (long long)summary.largest_ratio_index,
-                     (long long)summary.unbounded, (long long)summary.elements);
-    }
-    conformance_session_close(&session);
-}
 
 /* ---- Layouts and sizes ---- */
 
@@ -119,9 +81,11 @@ static void try_dynamic(conformance_gemm_bench *bench, const conformance_plain_t
             conformance_gemm_spec spec = conformance_gemm_plain(types, 3, 5, 9);
             int64_t *maxima[] = {&spec.desc.m, &spec.desc.n, &spec.desc.k, &spec.desc.batch};
             int64_t *sizes[] = {&spec.m, &spec.n, &spec.k, &spec.batch};
-            spec.desc.head.flags = flags[which];
+            spec.desc.head.flags |= flags[which];
             spec.batched = which == 3;
-            *maxima[which] = limits[which];
+            *maxima[which] = conformance_gemm_size(limits[which], which == 3   ? 1
+                                                                  : which == 0 ? types->unit_m
+                                                                               : types->unit);
             *sizes[which] = size;
             conformance_gemm_try(bench, "a dynamic size", &spec);
         }
@@ -142,8 +106,7 @@ static void try_strides(conformance_gemm_bench *bench, const conformance_plain_t
         for (size_t k = 0; k < sizeof gaps / sizeof *gaps; k++)
             for (uint32_t transposes = 0; transposes < 4; transposes += 3) {
                 conformance_gemm_spec spec = conformance_gemm_plain(types, 9, 10, 12);
-                spec.desc.head.flags =
-                    transposes ? KILN_GEMM_TRANSPOSE_A | KILN_GEMM_TRANSPOSE_B : 0;
+                spec.desc.head.flags ^= transposes;
                 if (slots[i] == KILN_GEMM_C) {
                     spec.desc.c_type = types->d;
                     spec.beta = 1;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of kiln.gemm/1: that what query says is true, and how run treats memory, shares and
- * arguments. */
+/* Checks of kiln.gemm/1: that what query says is true, and how run treats memory and arguments.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "conformance/hash.h"
 #include "conformance/plugin/op/gemm_plain.h"
 #include "conformance/plugin/op/op.h"
 
@@ -32,16 +33,23 @@ static void ask_random(conformance_gemm_bench *bench, uint64_t seed, request_fn 
 /* Plain descriptors of all types, also of those that are not served. */
 static void ask_plain(conformance_gemm_bench *bench, request_fn *function)
 {
-    for (int i = 0; i < CONFORMANCE_PLAIN_TYPES; i++)
+    for (int i = 0; i < CONFORMANCE_PLAIN_ROWS + bench->type_count; i++)
         for (uint32_t variant = 0; variant < 8; variant++) {
-            conformance_gemm_spec spec =
-                conformance_gemm_plain(&conformance_plain_types_all[i], 5, 6, 7);
-            spec.desc.head.flags = variant & 3;
+            conformance_plain_types types;
+            if (i < bench->type_count) {
+                types = bench->types[i];
+            } else {
+                types = conformance_plain_row(i - bench->type_count);
+                types.d = types.a == KILN_F64 ? KILN_F64 : KILN_F32;
+            }
+            conformance_gemm_spec spec = conformance_gemm_plain(&types, 5, 6, 7);
+            spec.desc.head.flags ^= variant & 3;
             if (variant & 4)
                 spec.desc.c_type = spec.desc.d_type;
+            kiln_gemm_desc desc = conformance_gemm_settled(&spec);
             bench->report->cases++;
             if (!conformance_bench_failed(bench))
-                function(bench, &spec.desc);
+                function(bench, &desc);
         }
 }
 
@@ -95,24 +103,24 @@ void conformance_op_gemm_serves(const conformance_subject *subject, conformance_
         conformance_session_close(&session);
         return;
     }
-    for (int64_t index = 0; index < CONFORMANCE_PLAIN_TYPES + RANDOM_REQUESTS; index++) {
-        conformance_gemm_case *test = NULL;
-        kiln_gemm_desc desc;
-        if (index < CONFORMANCE_PLAIN_TYPES) {
-            desc = conformance_gemm_plain(&conformance_plain_types_all[index], 16, 16, 16).desc;
-        } else {
-            test = conformance_gemm_case_create(subject->seed, index - CONFORMANCE_PLAIN_TYPES);
-            if (!test)
-                break;
-            desc = test->desc;
-        }
-        kiln_candidate candidate = conformance_gemm_ask(&session, &desc);
+    for (int64_t index = 0; index < RANDOM_REQUESTS; index++) {
+        conformance_gemm_case *test = conformance_gemm_case_create(subject->seed, index);
+        if (!test)
+            break;
+        kiln_candidate candidate = conformance_gemm_ask(&session, &test->desc);
         report->cases++;
         if (candidate.support != KILN_SUPPORT_NO)
             served++;
         else
             snprintf(reason, sizeof reason, "%s", candidate.reason);
         conformance_gemm_case_free(test);
+    }
+    /* Plain ones, in whatever form. */
+    for (int row = 0; row < CONFORMANCE_PLAIN_ROWS * CONFORMANCE_GEMM_GROUPINGS; row++) {
+        conformance_plain_types types = conformance_plain_row(row % CONFORMANCE_PLAIN_ROWS);
+        types.grouping = (uint32_t)(row / CONFORMANCE_PLAIN_ROWS);
+        report->cases++;
+        served += conformance_plain_find(&session, &types, reason);
     }
     report->declined = report->cases - served;
     if (served == 0)
@@ -215,6 +223,7 @@ static kiln_status plan_candidate(void *argument, const kiln_parameter *paramete
 {
     conformance_gemm_bench *bench = argument;
     conformance_gemm_spec spec = conformance_gemm_plain(conformance_bench_first(bench), 16, 16, 16);
+    kiln_gemm_desc desc = conformance_gemm_settled(&spec);
     kiln_plan_options options = {.struct_size = sizeof options,
                                  .device = bench->session.device,
                                  .backend = bench->session.name,
@@ -222,8 +231,7 @@ static kiln_status plan_candidate(void *argument, const kiln_parameter *paramete
                                  .parameter_count = (uint64_t)count};
     kiln_plan *plan = NULL;
     bench->report->cases++;
-    if (kiln_plan_create(bench->session.runtime, KILN_GEMM, &spec.desc.head, &options, &plan) !=
-        KILN_OK)
+    if (kiln_plan_create(bench->session.runtime, KILN_GEMM, &desc.head, &options, &plan) != KILN_OK)
         conformance_fail(bench->report, "parameters that space offers are refused by plan: %s",
                          kiln_last_error());
     kiln_plan_release(plan);
@@ -238,10 +246,11 @@ void conformance_op_gemm_parameters(const conformance_subject *subject, conforma
     if (conformance_bench_begin(subject, &options, report, &bench)) {
         conformance_gemm_spec spec =
             conformance_gemm_plain(conformance_bench_first(&bench), 16, 16, 16);
+        kiln_gemm_desc desc = conformance_gemm_settled(&spec);
         if (kiln_receive_table(&table, sizeof table, table_of(&bench)) != KILN_OK || !table.space)
             conformance_skip(report, "its table has no space: there is nothing to tune");
         else if (CONFORMANCE_CALL("space", table.space(bench.session.instance, bench.session.device,
-                                                       &spec.desc.head, plan_candidate, &bench)) !=
+                                                       &desc.head, plan_candidate, &bench)) !=
                  KILN_OK)
             conformance_fail(report, "space fails for a GEMM that query serves: %s",
                              kiln_last_error());
@@ -259,9 +268,9 @@ static void each_host_type(const conformance_subject *subject, conformance_repor
     if (conformance_bench_begin(subject, NULL, report, &bench)) {
         if (!bench.session.host)
             conformance_skip(report, "its tensors are not in host memory");
-        for (int i = 0; bench.session.host && i < CONFORMANCE_PLAIN_TYPES; i++)
-            if (bench.served[i] && !conformance_bench_failed(&bench))
-                function(&bench, &conformance_plain_types_all[i]);
+        for (int i = 0; bench.session.host && i < bench.type_count; i++)
+            if (!conformance_bench_failed(&bench))
+                function(&bench, &bench.types[i]);
     }
     conformance_bench_end(&bench);
 }
@@ -277,6 +286,7 @@ static void judge_raw(conformance_gemm_bench *bench, const char *what, conforman
         return;
     }
     conformance_gemm_judge(test, &result);
+    bench->report->judged++;
     if (result.outcome == CONFORMANCE_FAILED)
         conformance_fail(bench->report, "%s: %s", what, result.text);
 }
@@ -311,7 +321,7 @@ static void try_guards(conformance_gemm_bench *bench, const conformance_plain_ty
             conformance_gemm_spec spec =
                 conformance_gemm_plain(types, sizes[i][0], sizes[i][1], sizes[i][2]);
             if (variant == 1)
-                spec.desc.head.flags = KILN_GEMM_TRANSPOSE_A | KILN_GEMM_TRANSPOSE_B;
+                spec.desc.head.flags ^= KILN_GEMM_TRANSPOSE_A | KILN_GEMM_TRANSPOSE_B;
             if (variant == 2) {
                 spec.desc.c_type = types->d;
                 spec.beta = 1;
@@ -386,51 +396,22 @@ void conformance_op_gemm_workspace(const conformance_subject *subject, conforman
     if (conformance_bench_begin(subject, &options, report, &bench)) {
         if (!bench.session.host)
             conformance_skip(report, "its workspace is not in host memory");
-        for (int i = 0; bench.session.host && i < CONFORMANCE_PLAIN_TYPES; i++)
+        for (int i = 0; bench.session.host && i < bench.type_count; i++)
             for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
-                conformance_gemm_spec spec = conformance_gemm_plain(
-                    &conformance_plain_types_all[i], sizes[k][0], sizes[k][1], sizes[k][2]);
-                if (!bench.served[i] || conformance_bench_failed(&bench))
+                const conformance_plain_types *types = &bench.types[i];
+                conformance_gemm_spec spec =
+                    conformance_gemm_plain(types, sizes[k][0], sizes[k][1], sizes[k][2]);
+                if (conformance_bench_failed(&bench))
                     continue;
                 try_workspace(&bench, &spec);
                 /* The bound is over all runs that the descriptor allows. */
                 spec.desc.head.flags |= KILN_GEMM_DYNAMIC_M | KILN_GEMM_DYNAMIC_K;
-                spec.desc.m += 50;
-                spec.desc.k += 50;
+                spec.desc.m = conformance_gemm_size(spec.m + 50, types->unit_m);
+                spec.desc.k = conformance_gemm_size(spec.k + 50, types->unit);
                 try_workspace(&bench, &spec);
             }
     }
     conformance_bench_end(&bench);
-}
-
-/* ---- Shares ---- */
-
-static void try_parts(conformance_gemm_bench *bench, const conformance_plain_types *types)
-{
-    static const int64_t counts[] = {1, 2, 3, 7, 16};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        conformance_gemm_spec spec = conformance_gemm_plain(types, 37, 19, 12);
-        conformance_gemm_case *test = conformance_gemm_make(bench, &spec);
-        kiln_plan *plan = test ? conformance_gemm_plan(bench, &test->desc) : NULL;
-        conformance_gemm_raw raw;
-        if (plan && conformance_gemm_raw_of(bench, plan, &raw)) {
-            kiln_tensor tensors[CONFORMANCE_GEMM_TENSORS];
-            for (int slot = 0; slot < CONFORMANCE_GEMM_TENSORS; slot++)
-                tensors[slot] = test->tensors[slot].tensor;
-            kiln_gemm_args args = {{sizeof args, KILN_GEMM_SLOTS, tensors}, 1, 0};
-            kiln_status status = KILN_OK;
-            for (int64_t part = counts[i]; status == KILN_OK && part-- > 0;) /* in any order */
-                status = kiln_plan_run_part(plan, part, counts[i], &args.head);
-            judge_raw(bench, "run in shares, the last first", test, &raw, status);
-        }
-        kiln_plan_release(plan);
-        conformance_gemm_case_free(test);
-    }
-}
-
-void conformance_op_gemm_parts(const conformance_subject *subject, conformance_report *report)
-{
-    each_host_type(subject, report, try_parts);
 }
 
 /* ---- Arguments that are not to be obeyed ---- */

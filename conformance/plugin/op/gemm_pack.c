@@ -51,6 +51,8 @@ static bool make_blob(conformance_gemm_bench *bench, packed_plan *self)
     self->packed.buffer = self->blob;
     self->packed.byte_offset = 0;
     self->packed.layout = KILN_LAYOUT_PACKED;
+    self->packed.scale = self->packed.zero_point = NULL; /* they are in the blob */
+    self->packed.scale_block[0] = self->packed.scale_block[1] = 0;
     return status == KILN_OK;
 }
 
@@ -105,15 +107,15 @@ static void each_packed(const conformance_subject *subject, conformance_report *
     conformance_gemm_bench bench;
     packed_plan self;
     if (conformance_bench_begin(subject, NULL, report, &bench))
-        for (int i = 0; i < CONFORMANCE_PLAIN_TYPES; i++)
+        for (int i = 0; i < bench.type_count; i++)
             for (size_t k = 0; k < size_count; k++)
                 for (uint32_t variant = 0; variant < 4; variant++) {
                     conformance_gemm_spec spec = conformance_gemm_plain(
-                        &conformance_plain_types_all[i], sizes[k][0], sizes[k][1], sizes[k][2]);
+                        &bench.types[i], sizes[k][0], sizes[k][1], sizes[k][2]);
                     uint32_t slot = variant & 1 ? KILN_GEMM_A : KILN_GEMM_B;
-                    spec.desc.head.flags =
+                    spec.desc.head.flags ^=
                         variant & 2 ? KILN_GEMM_TRANSPOSE_A | KILN_GEMM_TRANSPOSE_B : 0;
-                    if (!bench.served[i] || conformance_bench_failed(&bench))
+                    if (conformance_bench_failed(&bench))
                         continue;
                     if (begin_packed(&bench, &spec, slot, &self))
                         function(&bench, &self, &spec);
@@ -124,55 +126,109 @@ static void each_packed(const conformance_subject *subject, conformance_report *
 
 /* ---- Exact ---- */
 
-static void check_exact(conformance_gemm_bench *bench, packed_plan *self,
-                        const conformance_gemm_spec *spec)
+/* Where an operand is unpacked to: elements, scales and zero points, in memory like that which they
+ * came from. */
+typedef struct unpacked {
+    uint32_t slots[3];
+    kiln_tensor tensors[3];
+    kiln_buffer *buffers[3];
+    uint8_t *memory[3];
+} unpacked;
+
+static void end_unpacked(unpacked *self)
 {
-    (void)spec;
-    const conformance_tensor *made = &self->test->tensors[self->slot];
+    for (int i = 0; i < 3; i++) {
+        kiln_buffer_release(self->buffers[i]);
+        free(self->memory[i]);
+    }
+}
+
+static bool begin_unpacked(conformance_gemm_bench *bench, const packed_plan *plan, unpacked *self)
+{
+    *self = (unpacked){.slots = {plan->slot, CONFORMANCE_GEMM_SCALE + plan->slot,
+                                 CONFORMANCE_GEMM_ZERO_POINT + plan->slot}};
+    for (int i = 0; i < 3; i++) {
+        const conformance_tensor *made = &plan->test->tensors[self->slots[i]];
+        kiln_tensor *tensor = &self->tensors[i];
+        *tensor = made->tensor;
+        if (!made->memory)
+            continue;
+        self->memory[i] = malloc((size_t)made->bytes);
+        if (!self->memory[i])
+            return false;
+        memset(self->memory[i], 0xff, (size_t)made->bytes);
+        tensor->data = self->memory[i];
+        if (bench->session.host)
+            continue;
+        if (kiln_buffer_alloc(bench->session.device, KILN_SPACE_DEVICE, made->bytes,
+                              &self->buffers[i]) != KILN_OK ||
+            !conformance_copy_bytes(&bench->session, self->buffers[i], self->memory[i], made->bytes,
+                                    true))
+            return false;
+        tensor->buffer = self->buffers[i];
+        tensor->data = NULL;
+    }
+    if (self->tensors[0].scale)
+        self->tensors[0].scale = &self->tensors[1];
+    if (self->tensors[0].zero_point)
+        self->tensors[0].zero_point = &self->tensors[2];
+    return true;
+}
+
+/* Every byte, gaps included. */
+static bool came_back(conformance_gemm_bench *bench, const packed_plan *plan, unpacked *self, int i)
+{
+    const conformance_tensor *made = &plan->test->tensors[self->slots[i]];
+    if (!made->memory)
+        return true;
+    if (self->buffers[i])
+        conformance_copy_bytes(&bench->session, self->buffers[i], self->memory[i], made->bytes,
+                               false);
+    return memcmp(self->memory[i], made->before, (size_t)made->bytes) == 0;
+}
+
+static void check_header(conformance_gemm_bench *bench, const packed_plan *self)
+{
     kiln_pack_header header;
-    uint8_t *back = malloc((size_t)made->bytes), *head = malloc((size_t)self->bytes);
-    kiln_buffer *buffer = NULL;
-    if (!back || !head ||
-        !conformance_copy_bytes(&bench->session, self->blob, head, self->bytes, false)) {
-        conformance_fail(bench->report, "no memory to unpack into");
+    uint8_t *head = malloc((size_t)self->bytes);
+    if (!head || !conformance_copy_bytes(&bench->session, self->blob, head, self->bytes, false)) {
+        conformance_fail(bench->report, "no memory for a blob");
     } else {
         memcpy(&header, head, sizeof header);
         if (memcmp(header.magic, "KILNPACK", 8) != 0 || header.bytes > self->bytes ||
-            header.operand != self->slot || header.type != made->tensor.type)
+            header.operand != self->slot ||
+            header.type != self->test->tensors[self->slot].tensor.type)
             conformance_fail(bench->report,
                              "a packed operand does not begin with a kiln_pack_header that says "
                              "what it is");
-        memset(back, 0xff, (size_t)made->bytes);
-        kiln_tensor destination = made->tensor;
-        destination.data = back;
-        kiln_status status = KILN_OK;
-        if (!bench->session.host) {
-            status =
-                kiln_buffer_alloc(bench->session.device, KILN_SPACE_DEVICE, made->bytes, &buffer);
-            destination.buffer = buffer;
-            destination.data = NULL;
-            if (status == KILN_OK)
-                conformance_copy_bytes(&bench->session, buffer, back, made->bytes, true);
-        }
-        if (status == KILN_OK)
-            status =
-                kiln_plan_unpack(self->plan, self->stream, self->slot, &self->packed, &destination);
-        if (wait_for(bench, self, "unpacking", status)) {
-            if (buffer)
-                conformance_copy_bytes(&bench->session, buffer, back, made->bytes, false);
-            if (memcmp(back, made->before, (size_t)made->bytes) != 0)
+    }
+    free(head);
+}
+
+static void check_exact(conformance_gemm_bench *bench, packed_plan *self,
+                        const conformance_gemm_spec *spec)
+{
+    static const char *const parts[] = {"operand", "the scales of operand",
+                                        "the zero points of operand"};
+    unpacked back;
+    (void)spec;
+    check_header(bench, self);
+    if (!begin_unpacked(bench, self, &back))
+        conformance_fail(bench->report, "no memory to unpack into");
+    else if (wait_for(bench, self, "unpacking",
+                      kiln_plan_unpack(self->plan, self->stream, self->slot, &self->packed,
+                                       &back.tensors[0])))
+        for (int i = 0; i < 3; i++)
+            if (!came_back(bench, self, &back, i))
                 conformance_fail(bench->report,
-                                 "%s, %s, m %lld n %lld k %lld: operand %s comes back different "
-                                 "from packing and unpacking",
+                                 "%s, %s, m %lld n %lld k %lld: %s %s comes back different from "
+                                 "packing and unpacking",
                                  kiln_type_name(self->test->desc.a_type),
                                  self->test->desc.head.flags & 3 ? "transposed" : "plain",
                                  (long long)self->test->m, (long long)self->test->n,
-                                 (long long)self->test->k, self->slot == KILN_GEMM_A ? "A" : "B");
-        }
-    }
-    kiln_buffer_release(buffer);
-    free(back);
-    free(head);
+                                 (long long)self->test->k, parts[i],
+                                 self->slot == KILN_GEMM_A ? "A" : "B");
+    end_unpacked(&back);
 }
 
 void conformance_op_gemm_pack_exact(const conformance_subject *subject, conformance_report *report)
@@ -219,6 +275,7 @@ static void check_plain(conformance_gemm_bench *bench, packed_plan *self,
                                  (long long)test->n, (long long)test->k,
                                  self->slot == KILN_GEMM_A ? "A" : "B");
             conformance_gemm_judge(test, &result);
+            bench->report->judged++;
         }
     }
     if (result.outcome == CONFORMANCE_FAILED)

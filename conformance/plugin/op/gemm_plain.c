@@ -6,16 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const conformance_plain_types conformance_plain_types_all[CONFORMANCE_PLAIN_TYPES] = {
-    {KILN_F32, KILN_F32, KILN_F32},    {KILN_F64, KILN_F64, KILN_F64},
-    {KILN_F16, KILN_F16, KILN_F32},    {KILN_F16, KILN_F16, KILN_F16},
-    {KILN_BF16, KILN_BF16, KILN_F32},  {KILN_BF16, KILN_BF16, KILN_BF16},
-    {KILN_I8, KILN_I8, KILN_I32},      {KILN_I8, KILN_I8, KILN_F32},
-    {KILN_I8, KILN_I8, KILN_I8},       {KILN_U8, KILN_I8, KILN_I32},
-    {KILN_E4M3, KILN_E4M3, KILN_BF16}, {KILN_E5M2, KILN_E4M3, KILN_F32},
-    {KILN_E2M1, KILN_E2M1, KILN_F32},  {KILN_BF16, KILN_I8, KILN_BF16},
-    {KILN_F16, KILN_I4, KILN_F16},     {KILN_F32, KILN_F32, KILN_BF16},
-};
+#include "conformance/hash.h"
+#include "conformance/random.h"
 
 /* ---- Specs ---- */
 
@@ -25,15 +17,43 @@ conformance_gemm_spec conformance_gemm_plain(const conformance_plain_types *type
     conformance_gemm_spec spec;
     memset(&spec, 0, sizeof spec);
     spec.desc.head.struct_size = sizeof spec.desc;
-    spec.desc.m = spec.m = m;
-    spec.desc.n = spec.n = n;
-    spec.desc.k = spec.k = k;
+    spec.desc.head.flags = types->transposes;
+    spec.desc.m = spec.m = conformance_gemm_size(m, types->unit_m);
+    spec.desc.n = spec.n = conformance_gemm_size(n, types->unit);
+    spec.desc.k = spec.k = conformance_gemm_size(k, types->unit);
     spec.desc.batch = spec.batch = 1;
     spec.desc.a_type = types->a;
     spec.desc.b_type = types->b;
     spec.desc.d_type = types->d;
+    spec.desc.precision = types->precision;
+    spec.desc.a_alignment = spec.desc.b_alignment = spec.desc.d_alignment = types->alignment;
+    spec.a_blocks = types->a_blocks;
+    spec.b_blocks = types->b_blocks;
+    spec.type = types->type;
     spec.alpha = 1;
     return spec;
+}
+
+static kiln_quantization quantization_of(const conformance_gemm_blocks *blocks, bool k_is_row)
+{
+    kiln_quantization quantization;
+    memset(&quantization, 0, sizeof quantization);
+    quantization.scale_type = blocks->scale_type;
+    quantization.zero_type = blocks->zero_type;
+    quantization.block[!k_is_row] = blocks->along_k;
+    quantization.block[k_is_row] = blocks->across;
+    return quantization;
+}
+
+kiln_gemm_desc conformance_gemm_settled(const conformance_gemm_spec *spec)
+{
+    kiln_gemm_desc desc = spec->desc;
+    desc.a_quantization = quantization_of(&spec->a_blocks, desc.head.flags & KILN_GEMM_TRANSPOSE_A);
+    desc.b_quantization =
+        quantization_of(&spec->b_blocks, !(desc.head.flags & KILN_GEMM_TRANSPOSE_B));
+    if (desc.c_type != KILN_TYPE_NONE && desc.c_alignment == 0)
+        desc.c_alignment = desc.d_alignment;
+    return desc;
 }
 
 kiln_epilogue *conformance_gemm_add(conformance_gemm_spec *spec, uint32_t kind, uint32_t operand)
@@ -48,11 +68,25 @@ kiln_epilogue *conformance_gemm_add(conformance_gemm_spec *spec, uint32_t kind, 
 
 /* ---- Memory ---- */
 
-/* Elements from one row to the next: rows of fewer than 8 bits an element start on a byte. */
-static int64_t row_stride(uint32_t type, int64_t columns, int64_t gap)
+/* What the descriptor promises of a slot; 0 = nothing. */
+static uint32_t *promise_of(kiln_gemm_desc *desc, uint32_t slot)
 {
-    int bits = kiln_type_bits(type);
-    int64_t each = bits < 8 ? 8 / bits : 1, stride = columns + gap;
+    uint32_t *promises[] = {&desc->a_alignment, &desc->b_alignment, &desc->c_alignment,
+                            &desc->d_alignment};
+    if (slot < KILN_GEMM_OPERAND)
+        return promises[slot];
+    return slot - KILN_GEMM_OPERAND < desc->epilogue_count
+               ? &desc->epilogues[slot - KILN_GEMM_OPERAND].alignment
+               : NULL;
+}
+
+/* Elements from one row to the next: rows of fewer than 8 bits an element start on a byte, and all
+ * of them as promised, where nothing else is asked for. */
+static int64_t row_stride(uint32_t type, int64_t columns, int64_t gap, uint32_t promised)
+{
+    int64_t bits = kiln_type_bits(type), each = bits < 8 ? 8 / bits : 1, stride = columns + gap;
+    if (promised && gap == 0 && (int64_t)promised * 8 / bits > each)
+        each = (int64_t)promised * 8 / bits;
     return stride > 0 ? (stride + each - 1) / each * each : each;
 }
 
@@ -63,9 +97,12 @@ static bool make_tensor(const conformance_gemm_spec *spec, conformance_gemm_case
     conformance_tensor *made = &test->tensors[slot];
     kiln_tensor *tensor = &made->tensor;
     bool batched = !vector && (spec->batched || spec->batch != 1);
-    int64_t stride = row_stride(type, columns, spec->gap[slot]);
+    bool of_operand = slot >= CONFORMANCE_GEMM_SCALE; /* scales and zero points of A and B */
+    uint32_t follows = of_operand ? (slot - CONFORMANCE_GEMM_SCALE) % 2 : slot;
+    const uint32_t *promised = promise_of(&test->desc, slot);
+    int64_t stride = row_stride(type, columns, spec->gap[slot], promised ? *promised : 0);
     int64_t entry = vector ? columns : rows * stride;
-    int64_t entries = batched && !spec->shared[slot] ? spec->batch : 1;
+    int64_t entries = batched && !spec->shared[follows] ? spec->batch : 1;
     made->bytes = (spec->offset[slot] + kiln_type_row_bytes(type, entries * entry) + 127) / 64 * 64;
     made->memory = aligned_alloc(64, (size_t)made->bytes);
     made->before = malloc((size_t)made->bytes);
@@ -84,7 +121,39 @@ static bool make_tensor(const conformance_gemm_spec *spec, conformance_gemm_case
     }
     if (batched) {
         tensor->shape[0] = spec->batch;
-        tensor->strides[0] = spec->shared[slot] ? 0 : entry;
+        tensor->strides[0] = spec->shared[follows] ? 0 : entry;
+    }
+    return true;
+}
+
+static int64_t blocks_in(int64_t extent, int32_t block)
+{
+    return block > 0 ? (extent + block - 1) / block : extent > 0;
+}
+
+/* Scales and zero points of A or B, whose tensor has been made. */
+static bool make_scales(const conformance_gemm_spec *spec, conformance_gemm_case *test,
+                        uint32_t slot)
+{
+    const kiln_quantization *quantization =
+        slot == KILN_GEMM_A ? &test->desc.a_quantization : &test->desc.b_quantization;
+    kiln_tensor *tensor = &test->tensors[slot].tensor;
+    uint32_t last = tensor->rank - 1, scale = CONFORMANCE_GEMM_SCALE + slot,
+             zero = CONFORMANCE_GEMM_ZERO_POINT + slot;
+    int64_t rows = blocks_in(tensor->shape[last - 1], quantization->block[0]),
+            columns = blocks_in(tensor->shape[last], quantization->block[1]);
+    if (quantization->scale_type || quantization->zero_type)
+        for (int i = 0; i < 2; i++)
+            tensor->scale_block[i] = quantization->block[i] > 0 ? quantization->block[i] : 0;
+    if (quantization->scale_type) {
+        if (!make_tensor(spec, test, scale, quantization->scale_type, false, rows, columns))
+            return false;
+        tensor->scale = &test->tensors[scale].tensor;
+    }
+    if (quantization->zero_type) {
+        if (!make_tensor(spec, test, zero, quantization->zero_type, false, rows, columns))
+            return false;
+        tensor->zero_point = &test->tensors[zero].tensor;
     }
     return true;
 }
@@ -108,14 +177,18 @@ static bool make_operands(const conformance_gemm_spec *spec, conformance_gemm_ca
 
 static bool make_tensors(const conformance_gemm_spec *spec, conformance_gemm_case *test)
 {
-    const kiln_gemm_desc *desc = &spec->desc;
+    const kiln_gemm_desc *desc = &test->desc;
     bool transpose_a = desc->head.flags & KILN_GEMM_TRANSPOSE_A,
          transpose_b = desc->head.flags & KILN_GEMM_TRANSPOSE_B;
     bool made = make_tensor(spec, test, KILN_GEMM_A, desc->a_type, false,
                             transpose_a ? spec->k : spec->m, transpose_a ? spec->m : spec->k) &&
                 make_tensor(spec, test, KILN_GEMM_B, desc->b_type, false,
                             transpose_b ? spec->n : spec->k, transpose_b ? spec->k : spec->n) &&
+                make_scales(spec, test, KILN_GEMM_A) && make_scales(spec, test, KILN_GEMM_B) &&
                 make_tensor(spec, test, KILN_GEMM_D, desc->d_type, false, spec->m, spec->n);
+    if (made && desc->d_quantization.scale_type)
+        made = make_tensor(spec, test, KILN_GEMM_D_SCALE, desc->d_quantization.scale_type, false,
+                           spec->m, blocks_in(spec->n, desc->d_quantization.block[1]));
     if (made && spec->aliased)
         test->tensors[KILN_GEMM_C].tensor = test->tensors[KILN_GEMM_D].tensor;
     else if (made && desc->c_type != KILN_TYPE_NONE)
@@ -123,34 +196,19 @@ static bool make_tensors(const conformance_gemm_spec *spec, conformance_gemm_cas
     return made && make_operands(spec, test);
 }
 
-/* What the addresses give, where they are not the plain ones. */
+/* No promise is better than what the addresses give. */
 static void set_alignments(const conformance_gemm_spec *spec, conformance_gemm_case *test)
 {
-    kiln_gemm_desc *desc = &test->desc;
-    uint32_t *alignments[] = {&desc->a_alignment, &desc->b_alignment, &desc->c_alignment,
-                              &desc->d_alignment};
     for (uint32_t slot = 0; slot < CONFORMANCE_GEMM_TENSORS; slot++) {
-        uint32_t *alignment = slot < KILN_GEMM_OPERAND ? alignments[slot]
-                              : slot - KILN_GEMM_OPERAND < desc->epilogue_count
-                                  ? &desc->epilogues[slot - KILN_GEMM_OPERAND].alignment
-                                  : NULL;
-        if (alignment && *alignment == 0 && spec->offset[slot] != 0)
-            *alignment = kiln_tensor_alignment(&test->tensors[slot].tensor);
+        uint32_t *promised = promise_of(&test->desc, slot);
+        if (!promised || !test->tensors[slot].tensor.data)
+            continue;
+        uint32_t given = kiln_tensor_alignment(&test->tensors[slot].tensor);
+        if (*promised > given || (*promised == 0 && spec->offset[slot] != 0))
+            *promised = given;
     }
     if (spec->aliased && spec->offset[KILN_GEMM_D] != 0)
-        desc->c_alignment = desc->d_alignment;
-}
-
-/* The index of these types without scales among those of the random cases, for their name. */
-static int type_of(const kiln_gemm_desc *desc)
-{
-    int type = 0;
-    while (type + 1 < CONFORMANCE_GEMM_TYPES && (conformance_gemm_types[type].a != desc->a_type ||
-                                                 conformance_gemm_types[type].b != desc->b_type ||
-                                                 conformance_gemm_types[type].a_blocks.scale_type ||
-                                                 conformance_gemm_types[type].b_blocks.scale_type))
-        type++;
-    return type; /* the last is any */
+        test->desc.c_alignment = test->desc.d_alignment;
 }
 
 /* ---- Values ---- */
@@ -202,7 +260,7 @@ void conformance_gemm_set_all(conformance_gemm_case *test, uint32_t slot, double
 
 static double random_value(uint64_t *state, uint32_t type, double magnitude)
 {
-    double value = (double)(int64_t)conformance_next(state) * 0x1p-63;
+    double value = conformance_random_unit(state);
     switch (type) {
     case KILN_I32:
         return value * 1000;
@@ -219,14 +277,24 @@ static double random_value(uint64_t *state, uint32_t type, double magnitude)
     }
 }
 
-static void fill(conformance_gemm_bench *bench, conformance_tensor *made, double magnitude)
+/* From a quarter to 2, so that each counts. */
+static double random_scale(uint64_t *state)
+{
+    return ldexp(1 + fabs(conformance_random_unit(state)),
+                 (int)conformance_random_below(state, 3) - 2);
+}
+
+static void fill(conformance_gemm_bench *bench, conformance_tensor *made, double magnitude,
+                 bool scales)
 {
     const kiln_tensor *tensor = &made->tensor;
     for (int64_t entry = 0; entry < entries_of(tensor); entry++)
         for (int64_t row = 0; row < rows_of(tensor); row++)
             for (int64_t column = 0; column < tensor->shape[tensor->rank - 1]; column++)
                 kiln_store_f64(tensor->type, row_at(made, made->memory, entry, row), column,
-                               random_value(&bench->state, tensor->type, magnitude), KILN_SATURATE);
+                               scales ? random_scale(&bench->state)
+                                      : random_value(&bench->state, tensor->type, magnitude),
+                               KILN_SATURATE);
 }
 
 conformance_gemm_case *conformance_gemm_make(conformance_gemm_bench *bench,
@@ -234,8 +302,8 @@ conformance_gemm_case *conformance_gemm_make(conformance_gemm_bench *bench,
 {
     conformance_gemm_case *test = calloc(1, sizeof *test);
     if (test) {
-        test->desc = spec->desc;
-        test->type = type_of(&spec->desc);
+        test->desc = conformance_gemm_settled(spec);
+        test->type = spec->type;
         test->alpha = spec->alpha;
         test->beta = spec->beta;
         test->m = spec->m;
@@ -257,8 +325,10 @@ conformance_gemm_case *conformance_gemm_make(conformance_gemm_bench *bench,
         conformance_tensor *made = &test->tensors[slot];
         if (!made->memory)
             continue;
-        if (slot != KILN_GEMM_D || (spec->aliased && spec->beta != 0))
-            fill(bench, made, spec->magnitude != 0 ? spec->magnitude : 1);
+        if (slot != KILN_GEMM_D_SCALE &&
+            (slot != KILN_GEMM_D || (spec->aliased && spec->beta != 0)))
+            fill(bench, made, spec->magnitude != 0 ? spec->magnitude : 1,
+                 slot >= CONFORMANCE_GEMM_SCALE && slot < CONFORMANCE_GEMM_ZERO_POINT);
         memcpy(made->before, made->memory, (size_t)made->bytes);
     }
     uint64_t hash = conformance_gemm_case_hash(test);
@@ -278,6 +348,7 @@ conformance_outcome conformance_gemm_try_case(conformance_gemm_bench *bench, con
     conformance_gemm_execute(bench->session.runtime, bench->session.name, test, &result);
     if (result.outcome == CONFORMANCE_PASSED)
         conformance_gemm_judge(test, &result);
+    bench->report->judged += result.outcome == CONFORMANCE_PASSED;
     if (result.outcome == CONFORMANCE_FAILED) {
         char text[400];
         conformance_gemm_case_describe(test, text, sizeof text);
@@ -337,71 +408,18 @@ kiln_plan *conformance_gemm_plan(conformance_gemm_bench *bench, const kiln_gemm_
     return NULL;
 }
 
-/* ---- The bench ---- */
-
-bool conformance_bench_begin(const conformance_subject *subject,
-                             const conformance_session_options *options, conformance_report *report,
-                             conformance_gemm_bench *bench)
-{
-    memset(bench, 0, sizeof *bench);
-    bench->report = report;
-    bench->state = subject->seed;
-    if (!conformance_session_open(subject, options, report, &bench->session))
-        return false;
-    if (!conformance_session_offers(&bench->session, KILN_GEMM)) {
-        conformance_skip(report, "the plugin does not offer " KILN_GEMM);
-        return false;
-    }
-    bool any = false;
-    for (int i = 0; i < CONFORMANCE_PLAIN_TYPES; i++) {
-        conformance_gemm_spec spec =
-            conformance_gemm_plain(&conformance_plain_types_all[i], 16, 16, 16);
-        kiln_candidate candidate = conformance_gemm_ask(&bench->session, &spec.desc);
-        bench->served[i] = candidate.support != KILN_SUPPORT_NO;
-        any |= bench->served[i];
-        if (!bench->served[i])
-            snprintf(bench->last_decline, sizeof bench->last_decline, "%s", candidate.reason);
-    }
-    if (!any)
-        conformance_skip(report, "no plain GEMM is served: %s", bench->last_decline);
-    return any;
-}
-
-void conformance_bench_end(conformance_gemm_bench *bench)
-{
-    conformance_report *report = bench->report;
-    if (report->verdict == CONFORMANCE_CHECK_PASSED && report->declined >= report->cases)
-        conformance_skip(report, "nothing of the kind is served: %s", bench->last_decline);
-    conformance_session_close(&bench->session);
-}
-
-void conformance_bench_each(const conformance_subject *subject,
-                            const conformance_session_options *options, conformance_report *report,
-                            void (*function)(conformance_gemm_bench *bench,
-                                             const conformance_plain_types *types))
-{
-    conformance_gemm_bench bench;
-    if (conformance_bench_begin(subject, options, report, &bench))
-        for (int i = 0; i < CONFORMANCE_PLAIN_TYPES && !conformance_bench_failed(&bench); i++)
-            if (bench.served[i])
-                function(&bench, &conformance_plain_types_all[i]);
-    conformance_bench_end(&bench);
-}
-
-const conformance_plain_types *conformance_bench_first(const conformance_gemm_bench *bench)
-{
-    int i = 0;
-    while (!bench->served[i])
-        i++;
-    return &conformance_plain_types_all[i];
-}
-
-bool conformance_bench_failed(const conformance_gemm_bench *bench)
-{
-    return bench->report->verdict == CONFORMANCE_CHECK_FAILED;
-}
-
 /* ---- Where a plan wants its tensors ---- */
+
+/* A and B point to their scales and zero points where these lie now. */
+static void attach_scales(kiln_tensor *tensors)
+{
+    for (uint32_t slot = KILN_GEMM_A; slot <= KILN_GEMM_B; slot++) {
+        if (tensors[slot].scale)
+            tensors[slot].scale = &tensors[CONFORMANCE_GEMM_SCALE + slot];
+        if (tensors[slot].zero_point)
+            tensors[slot].zero_point = &tensors[CONFORMANCE_GEMM_ZERO_POINT + slot];
+    }
+}
 
 bool conformance_copy_bytes(const conformance_session *session, kiln_buffer *buffer, void *memory,
                             int64_t bytes, bool to_buffer)
@@ -432,6 +450,7 @@ bool conformance_gemm_place(conformance_gemm_bench *bench, const conformance_gem
         placed->tensors[slot].buffer = placed->buffers[slot];
         placed->tensors[slot].data = NULL;
     }
+    attach_scales(placed->tensors);
     return true;
 }
 
@@ -500,6 +519,7 @@ bool conformance_gemm_move(conformance_gemm_bench *bench, const conformance_gemm
         if (slot != KILN_GEMM_D)
             conformance_guard_protect(&moved->memory[slot], true);
     }
+    attach_scales(moved->tensors);
     if (test->aliased)
         moved->tensors[KILN_GEMM_C] = moved->tensors[KILN_GEMM_D];
     moved->args = (kiln_gemm_args){

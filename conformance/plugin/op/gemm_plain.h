@@ -7,28 +7,56 @@
 #include "conformance/gemm.h"
 #include "conformance/plugin/session.h"
 
-/* Types that go together in a plain GEMM. */
+/* Types that go together in a plain GEMM, and the form in which a backend serves them. */
 typedef struct conformance_plain_types {
     uint32_t a, b, d;
+    conformance_gemm_blocks a_blocks, b_blocks; /* how A and B are quantised */
+    int type; /* in conformance_gemm_types; the last, "any", where it is none of the others */
+    uint32_t precision;   /* KILN_PRECISION_EXACT, or FAST where that alone is served */
+    uint32_t transposes;  /* flags of the descriptor; others may be served as well */
+    uint32_t alignment;   /* that the descriptor promises of A, B, C and D; 0 = none */
+    int64_t unit_m, unit; /* M, and N and K, are multiples of these */
+    uint32_t grouping;
+    int64_t group_alignment;
 } conformance_plain_types;
 
-enum { CONFORMANCE_PLAIN_TYPES = 16 };
-extern const conformance_plain_types conformance_plain_types_all[CONFORMANCE_PLAIN_TYPES];
+enum {
+    CONFORMANCE_PLAIN_ROWS = CONFORMANCE_GEMM_TYPES - 1 + 4,
+    CONFORMANCE_PLAIN_TYPES = 2 * CONFORMANCE_PLAIN_ROWS /* at most */
+};
+
+/* Row `row` of the kinds of A and B: those that random cases go round, and some others. d is NONE
+ * and nothing is known of its form. */
+conformance_plain_types conformance_plain_row(int row);
+
+/* Finds a form in which the plugin serves the types of A and B that `types` has, with its grouping;
+ * exact where that is served, and with the type of D that is set, or any where it is NONE. False
+ * when it declines all, and `reason` has the last. */
+bool conformance_plain_find(const conformance_session *session, conformance_plain_types *types,
+                            char reason[256]);
 
 /* What one check works with. */
 typedef struct conformance_gemm_bench {
     conformance_session session;
     conformance_report *report;
-    uint64_t state;                       /* of the random values */
-    bool served[CONFORMANCE_PLAIN_TYPES]; /* a plain GEMM of these types */
+    uint64_t state; /* of the random values */
+    int type_count; /* plain GEMMs that are served: each kind of A and B, with one or more types of
+                       D */
+    conformance_plain_types types[CONFORMANCE_PLAIN_TYPES];
     char last_decline[400];
 } conformance_gemm_bench;
 
-/* Opens the session and asks which plain types are served. False, with the verdict set, when there
- * is nothing to check. End it in any case. */
+/* Opens the session and finds out which plain types are served. False, with the verdict set, when
+ * there is nothing to check. End it in any case. */
 bool conformance_bench_begin(const conformance_subject *subject,
                              const conformance_session_options *options, conformance_report *report,
                              conformance_gemm_bench *bench);
+
+/* The same for checks that have more than plain GEMMs to ask for: that none of these is served is
+ * left to them. */
+bool conformance_bench_begin_any(const conformance_subject *subject,
+                                 const conformance_session_options *options,
+                                 conformance_report *report, conformance_gemm_bench *bench);
 
 /* The verdict becomes NOT_APPLICABLE when everything was declined. */
 void conformance_bench_end(conformance_gemm_bench *bench);
@@ -44,20 +72,33 @@ typedef struct conformance_gemm_spec {
     bool streamed;
     int64_t gap[CONFORMANCE_GEMM_TENSORS];    /* elements between rows */
     int64_t offset[CONFORMANCE_GEMM_TENSORS]; /* bytes before the first element */
-    bool shared[CONFORMANCE_GEMM_TENSORS];    /* batch stride 0 */
+    bool shared[CONFORMANCE_GEMM_TENSORS];    /* batch stride 0; A's and B's scales follow them */
     double magnitude;                         /* of the values; 0 = 1 */
+    conformance_gemm_blocks a_blocks, b_blocks;
+    int type; /* in conformance_gemm_types */
 } conformance_gemm_spec;
 
-/* D = op(A) op(B), contiguous, of fixed sizes, for the bench's device. */
+/* D = op(A) op(B) in the form that is served, contiguous, of fixed sizes that are at least these,
+ * for the bench's device. A check that asks for other transposes inverts what the form has. */
 conformance_gemm_spec conformance_gemm_plain(const conformance_plain_types *types, int64_t m,
                                              int64_t n, int64_t k);
+
+/* `size`, or what stands in its place where only multiples of `unit` are served. */
+static inline int64_t conformance_gemm_size(int64_t size, int64_t unit)
+{
+    return unit > 1 ? (size + unit - 1) / unit * unit : size;
+}
+
+/* The descriptor of a spec whose transposes are settled: how A and B are quantised depends on them.
+ */
+kiln_gemm_desc conformance_gemm_settled(const conformance_gemm_spec *spec);
 
 /* Adds an epilogue and returns it; its operand's type is f32, or f64 where A is. */
 kiln_epilogue *conformance_gemm_add(conformance_gemm_spec *spec, uint32_t kind, uint32_t operand);
 
 /* Memory and values of a spec; NULL, with a failure, when memory is exhausted. Alignments in the
- * descriptor that are 0 become what the addresses give, where an offset or gap is set. Counts as a
- * case of the report and goes into its hash. */
+ * descriptor become what the addresses give, where an offset or gap is set and they are 0, or
+ * promise more. Counts as a case of the report and goes into its hash. */
 conformance_gemm_case *conformance_gemm_make(conformance_gemm_bench *bench,
                                              const conformance_gemm_spec *spec);
 
@@ -75,6 +116,10 @@ void conformance_bench_each(const conformance_subject *subject,
                             const conformance_session_options *options, conformance_report *report,
                             void (*function)(conformance_gemm_bench *bench,
                                              const conformance_plain_types *types));
+
+/* Whether a spec is served. Else, and unless something has failed, the verdict becomes
+ * NOT_APPLICABLE. */
+bool conformance_bench_serves(conformance_gemm_bench *bench, const conformance_gemm_spec *spec);
 
 /* The bench has failed: what follows need not be tried. */
 bool conformance_bench_failed(const conformance_gemm_bench *bench);

@@ -83,6 +83,8 @@ static void try_denormals(conformance_gemm_bench *bench, const conformance_plain
                    : types->a == KILN_F32  ? 0x1p-140
                    : types->a == KILN_F16  ? 0x1p-20
                    : types->a == KILN_BF16 ? 0x1p-130
+                   : types->a == KILN_E4M3 ? 0x1p-9
+                   : types->a == KILN_E5M2 ? 0x1p-16
                                            : 0;
     if (least == 0)
         return;
@@ -92,6 +94,8 @@ static void try_denormals(conformance_gemm_bench *bench, const conformance_plain
         conformance_gemm_set_all(test, KILN_GEMM_A, least);
         conformance_gemm_try_case(bench, "denormal A", test);
     }
+    if (kiln_type_bits(types->a) < 16)
+        return;
     /* Products that are denormal though their factors are not; for f16 results that are. */
     spec.magnitude = types->a == KILN_F64 ? 0x1p-520 : types->a == KILN_F16 ? 0x1p-11 : 0x1p-66;
     conformance_gemm_try(bench, "denormal products", &spec);
@@ -106,12 +110,13 @@ void conformance_op_gemm_denormals(const conformance_subject *subject, conforman
 
 static void try_saturation(conformance_gemm_bench *bench, const conformance_plain_types *types)
 {
+    /* Beyond the range of these are none that the sum could hold. */
+    if (types->d == KILN_F64 || types->d == KILN_F32)
+        return;
     for (int saturate = 0; saturate < 2; saturate++) {
         conformance_gemm_spec spec = conformance_gemm_plain(types, 5, 7, 9);
-        spec.desc.head.flags = saturate ? KILN_GEMM_SATURATE : 0;
-        spec.alpha = types->d == KILN_F64 || types->d == KILN_F32 || types->d == KILN_BF16
-                         ? 1
-                         : 0x1p30; /* into results that are no f32 */
+        spec.desc.head.flags |= saturate ? KILN_GEMM_SATURATE : 0;
+        spec.alpha = types->d == KILN_BF16 ? 1 : 0x1p30; /* into results that are no f32 */
         spec.magnitude = types->d == KILN_F16 ? 300 : 1;
         conformance_gemm_try(bench, saturate ? "results that saturate" : "results beyond the range",
                              &spec);
@@ -125,22 +130,27 @@ void conformance_op_gemm_saturation(const conformance_subject *subject, conforma
 
 /* ---- What must not be read ---- */
 
-/* Runs a host case whose unread tensors can be neither read nor written. */
+/* Runs a host case whose tensors in `slots`, one bit each, can be neither read nor written. */
 static void try_unreadable(conformance_gemm_bench *bench, const char *what,
-                           conformance_gemm_case *test, uint32_t first, uint32_t last)
+                           conformance_gemm_case *test, uint32_t slots)
 {
     conformance_gemm_moved moved;
+    conformance_gemm_raw raw;
     conformance_gemm_result result = {.outcome = CONFORMANCE_PASSED};
     kiln_plan *plan = test ? conformance_gemm_plan(bench, &test->desc) : NULL;
-    if (plan && conformance_gemm_move(bench, test, true, &moved)) {
-        for (uint32_t slot = first; slot <= last; slot++)
-            conformance_guard_protect(&moved.memory[slot], false);
+    if (plan && conformance_gemm_raw_of(bench, plan, &raw) &&
+        conformance_gemm_move(bench, test, true, &moved)) {
+        result.answer_flags = raw.info.flags;
+        for (uint32_t slot = 0; slot < CONFORMANCE_GEMM_TENSORS; slot++)
+            if ((slots >> slot & 1) && moved.memory[slot].mapping)
+                conformance_guard_protect(&moved.memory[slot], false);
         kiln_status status = kiln_plan_run(plan, NULL, &moved.args.head);
         conformance_gemm_return(test, &moved);
         if (status != KILN_OK)
             conformance_fail(bench->report, "%s: %s: %s", what, kiln_status_name(status),
                              kiln_last_error());
         conformance_gemm_judge(test, &result);
+        bench->report->judged++;
         if (result.outcome == CONFORMANCE_FAILED)
             conformance_fail(bench->report, "%s: %s", what, result.text);
     }
@@ -160,7 +170,7 @@ static void try_beta_zero(conformance_gemm_bench *bench, const conformance_plain
     conformance_gemm_try_case(bench, "beta 0 with C full of NaN", test);
     if (bench->session.host && !conformance_bench_failed(bench))
         try_unreadable(bench, "beta 0 with C that cannot be read",
-                       conformance_gemm_make(bench, &spec), KILN_GEMM_C, KILN_GEMM_C);
+                       conformance_gemm_make(bench, &spec), 1u << KILN_GEMM_C);
 }
 
 void conformance_op_gemm_beta_zero(const conformance_subject *subject, conformance_report *report)
@@ -170,6 +180,9 @@ void conformance_op_gemm_beta_zero(const conformance_subject *subject, conforman
 
 static void try_alpha_zero(conformance_gemm_bench *bench, const conformance_plain_types *types)
 {
+    /* With their scales and zero points. */
+    const uint32_t of_product =
+        1u << KILN_GEMM_A | 1u << KILN_GEMM_B | 0xfu << CONFORMANCE_GEMM_SCALE;
     for (int with_c = 0; with_c < 2; with_c++) {
         conformance_gemm_spec spec = conformance_gemm_plain(types, 9, 11, 13);
         spec.alpha = 0;
@@ -186,7 +199,7 @@ static void try_alpha_zero(conformance_gemm_bench *bench, const conformance_plai
         conformance_gemm_try_case(bench, "alpha 0 with A and B full of NaN", test);
         if (bench->session.host && !conformance_bench_failed(bench))
             try_unreadable(bench, "alpha 0 with A and B that cannot be read",
-                           conformance_gemm_make(bench, &spec), KILN_GEMM_A, KILN_GEMM_B);
+                           conformance_gemm_make(bench, &spec), of_product);
     }
 }
 

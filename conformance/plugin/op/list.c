@@ -6,6 +6,10 @@
     {                                                       \
         "op." name, CONFORMANCE_LEVEL_OP, what, function, 0 \
     }
+#define OP_BY_CASES(name, function, what)                                            \
+    {                                                                                \
+        "op." name, CONFORMANCE_LEVEL_OP, what, function, CONFORMANCE_LIMIT_BY_CASES \
+    }
 
 const conformance_check conformance_op_checks[] = {
     OP("gemm.serves-something", conformance_op_gemm_serves,
@@ -15,8 +19,10 @@ const conformance_check conformance_op_checks[] = {
     OP("gemm.reasons", conformance_op_gemm_reasons, "What is declined is declined with a reason."),
     OP("gemm.parameters", conformance_op_gemm_parameters,
        "plan takes the tuning parameters that space offers."),
-    OP("gemm.correct", conformance_op_gemm_correct,
-       "Random cases of all kinds are as exact as the bound says."),
+    OP_BY_CASES("gemm.correct", conformance_op_gemm_correct,
+                "Random cases of all kinds are as exact as the bound says."),
+    OP_BY_CASES("gemm.correct-on-host", conformance_op_gemm_on_host,
+                "What a plugin with devices serves in host memory as well is as exact there."),
     OP("gemm.layouts", conformance_op_gemm_layouts, "All four transposes, odd sizes and one row."),
     OP("gemm.tails", conformance_op_gemm_tails, "Sizes beside powers of two."),
     OP("gemm.zero-sizes", conformance_op_gemm_zero_sizes,
@@ -39,6 +45,10 @@ const conformance_check conformance_op_checks[] = {
        "Denormals count, unless the answer says that they are flushed."),
     OP("gemm.saturation", conformance_op_gemm_saturation,
        "Results beyond the range become Inf, or the largest value where that is asked."),
+    OP("gemm.rounding", conformance_op_gemm_rounding,
+       "What lies half-way between two values of D becomes the even one."),
+    OP("gemm.scales", conformance_op_gemm_scales,
+       "Scales and zero points by blocks, whole or not, wherever these lie."),
     OP("gemm.beta-zero-reads-no-c", conformance_op_gemm_beta_zero, "Beta 0 does not read C."),
     OP("gemm.alpha-zero-reads-nothing", conformance_op_gemm_alpha_zero,
        "Alpha 0 reads neither A nor B."),

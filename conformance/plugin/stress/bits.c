@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "conformance/plugin/op/gemm_plain.h"
 #include "conformance/plugin/op/op.h"
+#include "conformance/plugin/stress/bits.h"
 
 /* Runs a case; true when it is served and promises bits. */
 static bool run_promised(conformance_gemm_bench *bench, conformance_gemm_case *test)
@@ -57,21 +57,71 @@ static bool same_bits(conformance_gemm_bench *bench, const char *what,
     return true;
 }
 
+/* Gives `part` the elements of A or B from row or column `first` of `whole` on, or with blocks the
+ * scales or zero points of these. */
+static void take_matrix(conformance_gemm_case *part, const conformance_gemm_case *whole,
+                        uint32_t slot, bool k_is_row, int64_t first, int64_t count,
+                        const conformance_gemm_blocks *blocks)
+{
+    int64_t across = blocks && blocks->across > 0 ? blocks->across
+                     : blocks                     ? INT64_MAX
+                                                  : 1,
+            along = blocks && blocks->along_k > 0 ? blocks->along_k
+                    : blocks                      ? INT64_MAX
+                                                  : 1;
+    if (!part->tensors[slot].memory)
+        return;
+    for (int64_t k = 0; k < part->k; k += along < part->k ? along : part->k)
+        for (int64_t i = 0; i < count; i++) {
+            int64_t to = i / across, from = (first + i) / across, step = k / along;
+            conformance_gemm_set(
+                part, slot, k_is_row ? step : to, k_is_row ? to : step,
+                conformance_gemm_get(whole, slot, k_is_row ? step : from, k_is_row ? from : step));
+        }
+}
+
 /* Gives `part` the values of rows from `row` and columns from `column` of `whole`. */
 static void take_values(conformance_gemm_case *part, const conformance_gemm_case *whole,
-                        int64_t row, int64_t column)
+                        const conformance_plain_types *types, int64_t row, int64_t column)
 {
-    for (int64_t k = 0; k < part->k; k++) {
-        for (int64_t i = 0; i < part->m; i++)
-            conformance_gemm_set(part, KILN_GEMM_A, i, k,
-                                 conformance_gemm_get(whole, KILN_GEMM_A, row + i, k));
-        for (int64_t j = 0; j < part->n; j++)
-            conformance_gemm_set(part, KILN_GEMM_B, k, j,
-                                 conformance_gemm_get(whole, KILN_GEMM_B, k, column + j));
+    bool a_by_k = part->desc.head.flags & KILN_GEMM_TRANSPOSE_A,
+         b_by_k = !(part->desc.head.flags & KILN_GEMM_TRANSPOSE_B);
+    take_matrix(part, whole, KILN_GEMM_A, a_by_k, row, part->m, NULL);
+    take_matrix(part, whole, KILN_GEMM_B, b_by_k, column, part->n, NULL);
+    for (uint32_t kind = CONFORMANCE_GEMM_SCALE; kind < CONFORMANCE_GEMM_TENSORS; kind += 2) {
+        take_matrix(part, whole, kind + KILN_GEMM_A, a_by_k, row, part->m, &types->a_blocks);
+        take_matrix(part, whole, kind + KILN_GEMM_B, b_by_k, column, part->n, &types->b_blocks);
     }
 }
 
+/* Whether `count` rows or columns from `first` on have their scales for themselves, in the blocks
+ * in which they would be without the others. */
+static bool keeps_blocks(const conformance_gemm_blocks *blocks, int64_t first, int64_t count)
+{
+    int64_t across = blocks->across > 0 ? blocks->across : INT64_MAX;
+    return first % across == 0 || first / across == (first + count - 1) / across;
+}
+
 enum { DEEP = 301 };
+
+/* A whole check: plain GEMMs, then everything else that is served. */
+static void check(const conformance_subject *subject, conformance_report *report,
+                  void (*plain)(conformance_gemm_bench *bench,
+                                const conformance_plain_types *types),
+                  void (*served)(conformance_gemm_bench *bench, conformance_bits_cases *all))
+{
+    static conformance_bits_cases all;
+    conformance_gemm_bench bench;
+    if (conformance_bench_begin_any(subject, NULL, report, &bench)) {
+        for (int i = 0; i < bench.type_count && !conformance_bench_failed(&bench); i++)
+            plain(&bench, &bench.types[i]);
+        if (!conformance_bench_failed(&bench)) {
+            conformance_bits_find(&bench.session, subject->seed, &all);
+            served(&bench, &all);
+        }
+    }
+    conformance_bench_end(&bench);
+}
 
 /* ---- Again, and elsewhere ---- */
 
@@ -85,7 +135,7 @@ static void repeat(conformance_gemm_bench *bench, const conformance_plain_types 
             spec.offset[slot] = round % 2 ? 0 : round * 4 * (1 + (int64_t)slot);
         conformance_gemm_case *again = conformance_gemm_make(bench, &spec);
         if (again) {
-            take_values(again, first, 0, 0);
+            take_values(again, first, types, 0, 0);
             if (run_promised(bench, again))
                 same_bits(bench, round % 2 ? "when it is run again" : "at other addresses", first,
                           0, 0, again);
@@ -95,46 +145,113 @@ static void repeat(conformance_gemm_bench *bench, const conformance_plain_types 
     conformance_gemm_case_free(first);
 }
 
+static void repeat_served(conformance_gemm_bench *bench, conformance_bits_cases *all)
+{
+    for (int round = 0; round < 3; round++)
+        conformance_bits_compare(bench, all, "when it is run again");
+    conformance_bits_move(bench, all);
+}
+
 void conformance_stress_bits_repeat(const conformance_subject *subject, conformance_report *report)
 {
-    conformance_bench_each(subject, NULL, report, repeat);
+    check(subject, report, repeat, repeat_served);
 }
 
 /* ---- Threads ---- */
 
+/* One case of each types, and what the first session served. */
+typedef struct thread_cases {
+    int type_count;
+    conformance_plain_types types[CONFORMANCE_PLAIN_TYPES];
+    conformance_gemm_case *first[CONFORMANCE_PLAIN_TYPES];
+} thread_cases;
+
+static void compare_threads(conformance_gemm_bench *bench, thread_cases *all)
+{
+    for (int k = 0; k < all->type_count && !conformance_bench_failed(bench); k++) {
+        /* One that is surely worth several threads. */
+        conformance_gemm_spec spec =
+            conformance_gemm_plain(&all->types[k], k == 0 ? 150 : 40, k == 0 ? 64 : 24, DEEP);
+        conformance_gemm_case *test = conformance_gemm_make(bench, &spec);
+        if (test && all->first[k])
+            take_values(test, all->first[k], &all->types[k], 0, 0);
+        bool promised = run_promised(bench, test);
+        if (promised && all->first[k])
+            same_bits(bench, "with another number of threads", all->first[k], 0, 0, test);
+        if (promised && !all->first[k]) {
+            all->first[k] = test;
+            test = NULL;
+        }
+        conformance_gemm_case_free(test);
+    }
+}
+
+/* One of Kiln's threads, several, and the caller's own. */
+typedef struct thread_choice {
+    int64_t threads, team;
+} thread_choice;
+
+typedef struct team_job {
+    void (*task)(void *argument, int64_t part);
+    void *argument;
+    int64_t parts, members;
+} team_job;
+
+static void team_member(void *argument, int64_t index)
+{
+    const team_job *job = argument;
+    for (int64_t part = index; part < job->parts; part += job->members)
+        job->task(job->argument, part);
+}
+
+static void team_parallel_for(void *context, int64_t parts,
+                              void (*task)(void *argument, int64_t part), void *argument)
+{
+    const thread_choice *self = context;
+    team_job job = {task, argument, parts, self->team};
+    if (!conformance_threads(self->team, team_member, &job)) {
+        job.members = 1;
+        team_member(&job, 0);
+    }
+}
+
 void conformance_stress_bits_threads(const conformance_subject *subject, conformance_report *report)
 {
-    static const int64_t counts[] = {1, 2, 3, 5};
-    conformance_gemm_case *first[CONFORMANCE_PLAIN_TYPES] = {NULL};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        conformance_session_options options = {.threads = counts[i]};
+    static thread_choice choices[] = {{1, 0}, {2, 0}, {3, 0}, {5, 0}, {0, 3}};
+    static thread_cases all;
+    static conformance_bits_cases served;
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        thread_choice *choice = &choices[i];
+        conformance_session_options options = {.threads = choice->threads,
+                                               .parallel_for =
+                                                   choice->team ? team_parallel_for : NULL,
+                                               .parallel_context = choice,
+                                               .parallel_threads = choice->team};
         conformance_gemm_bench bench;
-        if (conformance_bench_begin(subject, &options, report, &bench))
-            for (int k = 0, large = 1; k < CONFORMANCE_PLAIN_TYPES; k++) {
-                if (!bench.served[k] || conformance_bench_failed(&bench))
-                    continue;
-                /* One that is surely worth several threads. */
-                conformance_gemm_spec spec = conformance_gemm_plain(
-                    &conformance_plain_types_all[k], large ? 150 : 40, large ? 64 : 24, DEEP);
-                large = 0;
-                conformance_gemm_case *test = conformance_gemm_make(&bench, &spec);
-                if (test && first[k])
-                    take_values(test, first[k], 0, 0);
-                bool promised = run_promised(&bench, test);
-                if (promised && first[k])
-                    same_bits(&bench, "with another number of threads", first[k], 0, 0, test);
-                if (promised && !first[k]) {
-                    first[k] = test;
-                    test = NULL;
-                }
-                conformance_gemm_case_free(test);
-            }
+        bool begun = conformance_bench_begin_any(subject, &options, report, &bench);
+        if (begun && i == 0) {
+            all.type_count = bench.type_count;
+            memcpy(all.types, bench.types, sizeof all.types);
+            conformance_bits_find(&bench.session, subject->seed, &served);
+        }
+        if (begun) {
+            if (bench.type_count == 0 && all.type_count > 0)
+                conformance_fail(report,
+                                 "with %lld threads it serves nothing of what it serves with one: "
+                                 "%.700s",
+                                 (long long)(choice->team ? choice->team : choice->threads),
+                                 bench.last_decline);
+            compare_threads(&bench, &all);
+            conformance_bits_compare(&bench, &served,
+                                     choice->team ? "with a team of the caller's"
+                                                  : "with another number of threads");
+        }
         conformance_bench_end(&bench);
         if (report->verdict != CONFORMANCE_CHECK_PASSED)
             break;
     }
-    for (int k = 0; k < CONFORMANCE_PLAIN_TYPES; k++)
-        conformance_gemm_case_free(first[k]);
+    for (int k = 0; k < all.type_count; k++)
+        conformance_gemm_case_free(all.first[k]);
 }
 
 /* ---- Neighbours ---- */
@@ -151,9 +268,13 @@ static void neighbours(conformance_gemm_bench *bench, const conformance_plain_ty
     for (size_t i = 0; promised && i < sizeof blocks / sizeof *blocks; i++) {
         const int64_t *block = blocks[i];
         spec = conformance_gemm_plain(types, block[2], block[3], DEEP);
+        if (block[0] + spec.m > whole->m || block[1] + spec.n > whole->n ||
+            !keeps_blocks(&types->a_blocks, block[0], spec.m) ||
+            !keeps_blocks(&types->b_blocks, block[1], spec.n))
+            continue;
         conformance_gemm_case *part = conformance_gemm_make(bench, &spec);
         if (part) {
-            take_values(part, whole, block[0], block[1]);
+            take_values(part, whole, types, block[0], block[1]);
             if (run_promised(bench, part) &&
                 !same_bits(bench, "without the rows and columns beside it", whole, block[0],
                            block[1], part))
@@ -167,7 +288,7 @@ static void neighbours(conformance_gemm_bench *bench, const conformance_plain_ty
 void conformance_stress_bits_neighbours(const conformance_subject *subject,
                                         conformance_report *report)
 {
-    conformance_bench_each(subject, NULL, report, neighbours);
+    check(subject, report, neighbours, conformance_bits_shrink);
 }
 
 /* ---- Batches ---- */
@@ -181,7 +302,7 @@ static void batch(conformance_gemm_bench *bench, const conformance_plain_types *
         spec.batch = spec.desc.batch = size;
         conformance_gemm_case *several = conformance_gemm_make(bench, &spec);
         if (several) {
-            take_values(several, single, 0, 0); /* into every entry */
+            take_values(several, single, types, 0, 0); /* into every entry */
             if (run_promised(bench, several))
                 same_bits(bench, "in a batch", several, 0, 0, single);
         }
@@ -203,8 +324,8 @@ static void parts(conformance_gemm_bench *bench, const conformance_plain_types *
     conformance_gemm_case *whole = conformance_gemm_make(bench, &spec),
                           *shared = conformance_gemm_make(bench, &spec);
     if (whole && shared && run_promised(bench, whole)) {
-        take_values(shared, whole, 0, 0);
-        kiln_plan *plan = conformance_gemm_plan(bench, &spec.desc);
+        take_values(shared, whole, types, 0, 0);
+        kiln_plan *plan = conformance_gemm_plan(bench, &shared->desc);
         kiln_tensor tensors[CONFORMANCE_GEMM_TENSORS];
         for (int slot = 0; slot < CONFORMANCE_GEMM_TENSORS; slot++)
             tensors[slot] = shared->tensors[slot].tensor;
@@ -232,7 +353,7 @@ void conformance_stress_bits_parts(const conformance_subject *subject, conforman
     bool host = session.host;
     conformance_session_close(&session);
     if (host)
-        conformance_bench_each(subject, NULL, report, parts);
+        check(subject, report, parts, conformance_bits_share);
     else
         conformance_skip(report, "its plans are not run in shares");
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stress: what plans and instances leave behind, and child processes. */
-#include <dirent.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 
 #include "conformance/plugin/op/gemm_plain.h"
 #include "conformance/plugin/op/op.h"
+#include "conformance/plugin/state.h"
 #include "conformance/sanitizers.h"
 
 /* ---- What a process holds ---- */
@@ -18,39 +18,14 @@ typedef struct holdings {
     int64_t files, threads, mappings;
 } holdings;
 
-static int64_t count_entries(const char *folder)
-{
-    int64_t count = 0;
-    DIR *directory = opendir(folder);
-    while (directory && readdir(directory))
-        count++;
-    if (directory)
-        closedir(directory);
-    return count;
-}
-
-static int64_t count_lines(const char *path)
-{
-    int64_t count = 0;
-    FILE *stream = fopen(path, "r");
-    for (int c; stream && (c = getc(stream)) != EOF;)
-        count += c == '\n';
-    if (stream)
-        fclose(stream);
-    return count;
-}
-
 static holdings holdings_now(void)
 {
-    holdings now = {.files = count_entries("/proc/self/fd"),
-                    .threads = count_entries("/proc/self/task"),
-                    .mappings = count_lines("/proc/self/maps")};
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
-    if (!CONFORMANCE_SANITIZED) {
-        struct mallinfo2 info = mallinfo2();
-        now.bytes = (int64_t)(info.uordblks + info.hblkhd);
-    }
-#endif
+    conformance_state state;
+    conformance_state_take(&state, false);
+    holdings now = {
+        .bytes = state.heap_bytes, .threads = state.threads, .mappings = state.mappings};
+    for (int i = 0; i < CONFORMANCE_DESCRIPTORS; i++)
+        now.files += state.descriptors[i];
     return now;
 }
 
@@ -139,20 +114,20 @@ void conformance_stress_plans(const conformance_subject *subject, conformance_re
 {
     conformance_gemm_bench bench;
     if (conformance_bench_begin(subject, NULL, report, &bench))
-        for (int i = 0, tried = 0; i < CONFORMANCE_PLAIN_TYPES && tried < 2; i++) {
-            conformance_gemm_spec spec =
-                conformance_gemm_plain(&conformance_plain_types_all[i], 8, 9, 10);
+        for (int i = 0; i < bench.type_count && i < 2; i++) {
+            conformance_gemm_spec spec = conformance_gemm_plain(&bench.types[i], 8, 9, 10);
             planned self = {.bench = &bench};
-            if (!bench.served[i] || !(self.test = conformance_gemm_make(&bench, &spec)))
+            if (!conformance_bench_serves(&bench, &spec))
+                break;
+            if (!(self.test = conformance_gemm_make(&bench, &spec)))
                 continue;
             measure(report, "query", 100, ask_once, &self);
             measure(report, "plan and free", 100, plan_once, &self);
             measure(report, "run", 100, run_once, &self);
-            self.test->desc.head.flags = KILN_GEMM_PACKED_B;
+            self.test->desc.head.flags |= KILN_GEMM_PACKED_B;
             if (conformance_gemm_ask(&bench.session, &self.test->desc).support != KILN_SUPPORT_NO)
                 measure(report, "pack, unpack and run", 50, run_once, &self);
             conformance_gemm_case_free(self.test);
-            tried++;
         }
     conformance_bench_end(&bench);
 }
@@ -162,6 +137,7 @@ void conformance_stress_plans(const conformance_subject *subject, conformance_re
 typedef struct cycle {
     const conformance_subject *subject;
     conformance_report *report;
+    const conformance_plain_types *types; /* NULL = nothing is served */
 } cycle;
 
 static void open_and_close(void *argument)
@@ -169,24 +145,34 @@ static void open_and_close(void *argument)
     cycle *self = argument;
     conformance_report report = {.verdict = CONFORMANCE_CHECK_PASSED};
     conformance_gemm_bench bench;
-    if (conformance_bench_begin(self->subject, NULL, &report, &bench)) {
-        conformance_gemm_spec spec =
-            conformance_gemm_plain(conformance_bench_first(&bench), 8, 9, 10);
+    memset(&bench, 0, sizeof bench);
+    bench.report = &report;
+    if (!conformance_session_open(self->subject, NULL, &report, &bench.session)) {
+        conformance_fail(self->report, "it does not open again: %s", report.text);
+        return;
+    }
+    if (self->types) {
+        conformance_gemm_spec spec = conformance_gemm_plain(self->types, 8, 9, 10);
         spec.streamed = true;
         conformance_gemm_try(&bench, "after opening again", &spec);
     }
-    conformance_bench_end(&bench);
+    conformance_session_close(&bench.session);
     if (report.verdict == CONFORMANCE_CHECK_FAILED)
         conformance_fail(self->report, "%s", report.text);
 }
 
 void conformance_stress_cycles(const conformance_subject *subject, conformance_report *report)
 {
-    conformance_session session;
-    if (!conformance_session_open(subject, NULL, report, &session))
+    conformance_gemm_bench bench;
+    conformance_report finding = {.verdict = CONFORMANCE_CHECK_PASSED};
+    bool served = conformance_bench_begin(subject, NULL, &finding, &bench);
+    if (!bench.session.runtime) {
+        report->verdict = finding.verdict;
+        memcpy(report->text, finding.text, sizeof report->text);
         return;
-    conformance_session_close(&session);
-    cycle self = {subject, report};
+    }
+    conformance_session_close(&bench.session);
+    cycle self = {subject, report, served ? conformance_bench_first(&bench) : NULL};
     measure(report, "open and close", 8, open_and_close, &self);
 }
 
@@ -194,19 +180,16 @@ void conformance_stress_cycles(const conformance_subject *subject, conformance_r
 
 enum { CHILD_RIGHT, CHILD_WRONG, CHILD_REFUSED, CHILD_LIMIT_MS = 3000 };
 
-static int in_child(conformance_gemm_bench *bench, conformance_gemm_case *test, kiln_plan *plan)
+static int in_child(conformance_gemm_bench *bench, conformance_gemm_case *test)
 {
     conformance_gemm_result result;
     conformance_tensor *d = &test->tensors[KILN_GEMM_D];
     memcpy(d->memory, d->before, (size_t)d->bytes);
     if (!bench->session.host) {
-        kiln_tensor tensors[CONFORMANCE_GEMM_TENSORS];
-        memset(tensors, 0, sizeof tensors);
         kiln_stream *stream = NULL;
         if (kiln_stream_create(bench->session.device, &stream) == KILN_FORKED)
             return CHILD_REFUSED;
     }
-    (void)plan;
     conformance_gemm_execute(bench->session.runtime, bench->session.name, test, &result);
     if (result.outcome == CONFORMANCE_PASSED)
         conformance_gemm_judge(test, &result);
@@ -214,11 +197,11 @@ static int in_child(conformance_gemm_bench *bench, conformance_gemm_case *test, 
 }
 
 /* The child's word; -1 when it crashed, -2 when it took too long. */
-static int fork_and_run(conformance_gemm_bench *bench, conformance_gemm_case *test, kiln_plan *plan)
+static int fork_and_run(conformance_gemm_bench *bench, conformance_gemm_case *test)
 {
     pid_t child = fork();
     if (child == 0)
-        _exit(in_child(bench, test, plan));
+        _exit(in_child(bench, test));
     int status = 0;
     for (int waited = 0; child > 0 && waited < CHILD_LIMIT_MS * (CONFORMANCE_SANITIZED ? 4 : 1);
          waited++) {
@@ -244,7 +227,7 @@ void conformance_stress_fork(const conformance_subject *subject, conformance_rep
         conformance_gemm_spec spec =
             conformance_gemm_plain(conformance_bench_first(&bench), 40, 41, 42);
         conformance_gemm_case *test = conformance_gemm_make(&bench, &spec);
-        kiln_plan *plan = test ? conformance_gemm_plan(&bench, &spec.desc) : NULL;
+        kiln_plan *plan = test ? conformance_gemm_plan(&bench, &test->desc) : NULL;
         kiln_device_info info = {.struct_size = sizeof info};
         bool safe =
             bench.session.host || (kiln_device_get_info(bench.session.device, &info) == KILN_OK &&
@@ -252,7 +235,7 @@ void conformance_stress_fork(const conformance_subject *subject, conformance_rep
         conformance_gemm_result result;
         if (plan) {
             conformance_gemm_execute(bench.session.runtime, bench.session.name, test, &result);
-            int word = fork_and_run(&bench, test, plan);
+            int word = fork_and_run(&bench, test);
             if (word == -2)
                 conformance_fail(report, "in a child process a run does not end");
             else if (word == -1)

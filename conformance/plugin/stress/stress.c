@@ -88,7 +88,10 @@ static void work(void *argument, int64_t index)
 static void run_threads(conformance_gemm_bench *bench, const conformance_plain_types *types)
 {
     thread_work all = {.session = &bench->session};
+    conformance_gemm_spec asked = conformance_gemm_plain(types, 5, 17, 64);
     bool made = true;
+    if (!conformance_bench_serves(bench, &asked))
+        return;
     for (int i = 0; i < THREADS; i++)
         for (int k = 0; k < CASES; k++) {
             conformance_gemm_spec spec =
@@ -111,12 +114,9 @@ void conformance_stress_threads(const conformance_subject *subject, conformance_
 {
     conformance_gemm_bench bench;
     if (conformance_bench_begin(subject, NULL, report, &bench)) {
-        int tried = 0;
-        for (int i = 0; i < CONFORMANCE_PLAIN_TYPES && tried < 2; i++)
-            if (bench.served[i] && !conformance_bench_failed(&bench)) {
-                run_threads(&bench, &conformance_plain_types_all[i]);
-                tried++;
-            }
+        for (int i = 0; i < bench.type_count && i < 2; i++)
+            if (!conformance_bench_failed(&bench))
+                run_threads(&bench, &bench.types[i]);
     }
     conformance_bench_end(&bench);
 }
@@ -163,7 +163,9 @@ void conformance_stress_streams(const conformance_subject *subject, conformance_
     if (conformance_bench_begin(subject, NULL, report, &bench)) {
         conformance_gemm_spec spec =
             conformance_gemm_plain(conformance_bench_first(&bench), 16, 16, 32);
-        kiln_plan *plan = conformance_gemm_plan(&bench, &spec.desc);
+        kiln_gemm_desc desc = conformance_gemm_settled(&spec);
+        kiln_plan *plan =
+            conformance_bench_serves(&bench, &spec) ? conformance_gemm_plan(&bench, &desc) : NULL;
         bool ready = plan != NULL;
         for (int i = 0; ready && i < STREAMS; i++)
             ready = kiln_stream_create(bench.session.device, &streams[i]) == KILN_OK;
@@ -175,7 +177,7 @@ void conformance_stress_streams(const conformance_subject *subject, conformance_
         }
         for (int i = 0; i < STREAMS; i++)
             ready = (!streams[i] || kiln_stream_wait(streams[i]) == KILN_OK) && ready;
-        if (!ready)
+        if (!ready && report->verdict == CONFORMANCE_CHECK_PASSED)
             conformance_fail(report, "%d runs in %d streams: %s", QUEUED, STREAMS,
                              kiln_last_error());
         for (int i = 0; i < QUEUED; i++) {
@@ -238,7 +240,9 @@ void conformance_stress_faults(const conformance_subject *subject, conformance_r
     if (conformance_bench_begin(subject, NULL, report, &bench)) {
         conformance_gemm_spec spec =
             conformance_gemm_plain(conformance_bench_first(&bench), 9, 10, 11);
-        kiln_plan *plan = conformance_gemm_plan(&bench, &spec.desc);
+        kiln_gemm_desc desc = conformance_gemm_settled(&spec);
+        kiln_plan *plan =
+            conformance_bench_serves(&bench, &spec) ? conformance_gemm_plan(&bench, &desc) : NULL;
         bool ready = plan != NULL;
         for (int i = 0; ready && i < 2; i++) {
             ready = kiln_stream_create(bench.session.device, &streams[i]) == KILN_OK;
@@ -246,7 +250,7 @@ void conformance_stress_faults(const conformance_subject *subject, conformance_r
         }
         if (ready)
             fault_and_run(&bench, plan, &runs[0], &runs[1], streams[0], streams[1]);
-        else
+        else if (report->verdict == CONFORMANCE_CHECK_PASSED)
             conformance_fail(report, "no streams: %s", kiln_last_error());
         for (int i = 0; i < 2; i++) {
             kiln_stream_destroy(streams[i]);
@@ -294,10 +298,12 @@ void conformance_stress_runtimes(const conformance_subject *subject, conformance
         snprintf(reason, sizeof reason, "%.899s", report->text);
         conformance_fail(report, "a second runtime cannot use it: %s", reason);
     }
-    if (both) {
+    conformance_gemm_spec spec =
+        conformance_gemm_plain(conformance_bench_first(&first), 20, 21, 64);
+    if (both && !conformance_bench_serves(&first, &spec)) {
+        conformance_session_close(&second.session);
+    } else if (both) {
         runtimes_work all = {.subject = subject, .benches = {&first, &second}};
-        conformance_gemm_spec spec =
-            conformance_gemm_plain(conformance_bench_first(&first), 20, 21, 64);
         all.cases[0] = conformance_gemm_make(&first, &spec);
         all.cases[1] = conformance_gemm_make(&second, &spec);
         if (all.cases[0] && all.cases[1] && !conformance_threads(3, use_runtimes, &all))
@@ -316,7 +322,7 @@ void conformance_stress_runtimes(const conformance_subject *subject, conformance
         conformance_gemm_case_free(all.cases[1]);
         conformance_bench_end(&second);
     }
-    if (open)
+    if (first.session.runtime)
         conformance_session_close(&first.session);
 }
 
@@ -362,12 +368,9 @@ void conformance_stress_team(const conformance_subject *subject, conformance_rep
                                                .parallel_threads = own.size};
         conformance_gemm_bench bench;
         if (conformance_bench_begin(subject, &options, report, &bench))
-            for (int k = 0, large = 1; k < CONFORMANCE_PLAIN_TYPES; k++) {
-                if (!bench.served[k] || conformance_bench_failed(&bench))
-                    continue;
+            for (int k = 0; k < bench.type_count && !conformance_bench_failed(&bench); k++) {
                 conformance_gemm_spec spec = conformance_gemm_plain(
-                    &conformance_plain_types_all[k], 133, large ? 120 : 30, large ? 260 : 30);
-                large = 0;
+                    &bench.types[k], 133, k == 0 ? 120 : 30, k == 0 ? 260 : 30);
                 conformance_gemm_try(&bench, "with the caller's team", &spec);
             }
         conformance_bench_end(&bench);
@@ -400,8 +403,8 @@ void conformance_stress_nested(const conformance_subject *subject, conformance_r
             nested_work all = {.session = &bench.session};
             conformance_gemm_spec spec =
                 conformance_gemm_plain(conformance_bench_first(&bench), 133, 120, 260);
-            bool made = true;
-            for (int i = 0; i < NESTED; i++)
+            bool made = conformance_bench_serves(&bench, &spec);
+            for (int i = 0; made && i < NESTED; i++)
                 made = (all.cases[i] = conformance_gemm_make(&bench, &spec)) && made;
             if (made)
                 kiln_parallel_for(bench.session.runtime, NESTED, nested_task, &all);
@@ -457,20 +460,18 @@ static void use_all(const conformance_subject *subject, conformance_report *repo
     conformance_gemm_bench bench;
     bool begun = conformance_bench_begin(subject, NULL, report, &bench);
     expect_state(report, "opening or query", state);
-    for (int i = 0; begun && i < CONFORMANCE_PLAIN_TYPES; i++) {
-        conformance_gemm_spec spec =
-            conformance_gemm_plain(&conformance_plain_types_all[i], 17, 18, 19);
+    for (int i = 0; begun && i < bench.type_count; i++) {
+        conformance_gemm_spec spec = conformance_gemm_plain(&bench.types[i], 17, 18, 19);
+        kiln_gemm_desc desc = conformance_gemm_settled(&spec);
         conformance_gemm_result result;
-        if (!bench.served[i])
-            continue;
-        kiln_plan_release(conformance_gemm_plan(&bench, &spec.desc));
+        kiln_plan_release(conformance_gemm_plan(&bench, &desc));
         expect_state(report, "plan", state);
         conformance_gemm_case *test = conformance_gemm_make(&bench, &spec);
         if (test)
             conformance_gemm_execute(bench.session.runtime, bench.session.name, test, &result);
         expect_state(report, "run", state);
         conformance_gemm_case_free(test);
-        spec.desc.head.flags = KILN_GEMM_PACKED_B;
+        spec.desc.head.flags |= KILN_GEMM_PACKED_B;
         test = conformance_gemm_make(&bench, &spec);
         if (test)
             conformance_gemm_execute(bench.session.runtime, bench.session.name, test, &result);

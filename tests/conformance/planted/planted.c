@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 planted_instance *planted_instances[PLANTED_INSTANCES];
@@ -20,15 +21,21 @@ static const kiln_option options[] = {
      .type = KILN_OPTION_INTEGER},
 };
 
+static const char *const interfaces[] = {
+    KILN_GEMM,
 #if defined(PLANTED_DEVICE)
-static const char *const interfaces[] = {KILN_DEVICE, KILN_GEMM, NULL};
-#else
-static const char *const interfaces[] = {KILN_GEMM, NULL};
+    KILN_DEVICE,
 #endif
+    planted(UNKNOWN_INTERFACE) ? "kiln.nothing/1" : NULL,
+    NULL,
+};
 
 static int64_t planted_probe(void)
 {
-    return 1;
+    static int64_t calls;
+    if (planted(NO_HARDWARE))
+        return 0;
+    return planted(PROBE_COUNTS_CALLS) ? ++calls : 1;
 }
 
 /* ---- Things that must not be left behind ---- */
@@ -64,11 +71,36 @@ static void leave_behind(void)
     }
     if (planted(LEAVES_EXIT))
         atexit(on_exit_of_all);
+    if (planted(LEAVES_FILE_MASK))
+        umask(077);
+}
+
+/* Runs when the process ends, long after close. */
+__attribute__((destructor)) static void end_of_process(void)
+{
+    if (planted(USES_CLOSED_INSTANCE))
+        planted_instances[0]->rows_per_part = 0;
+}
+
+/* ---- Opening ---- */
+
+/* The child of one that has opened it before. */
+static bool is_forked(void)
+{
+    static pid_t first;
+    first = first ? first : getpid();
+    return first != getpid();
 }
 
 static kiln_status planted_open(const kiln_host *host, const kiln_option_value *values,
                                 void **result)
 {
+    if (planted(REFUSES_NEWER_HOST) && host->struct_size != sizeof *host)
+        return host->set_error(KILN_UNSUPPORTED, "planted: the host table is of another version");
+    if (planted(ONE_PROCESS_ONLY) && is_forked())
+        return host->set_error(KILN_FORKED, "planted: it was opened before the fork");
+    if (planted(REFUSES_MAXIMUM) && values[0].integer == (int64_t)options[0].maximum)
+        return KILN_INVALID;
     planted_instance *self = calloc(1, sizeof *self);
     if (!self)
         return host->set_error(KILN_NO_MEMORY, "planted: no memory for an instance");
@@ -76,6 +108,8 @@ static kiln_status planted_open(const kiln_host *host, const kiln_option_value *
         printf("planted is open\n");
         fflush(stdout);
     }
+    if (planted(CALLS_LIBRARY))
+        (void)kiln_last_error();
     if (planted(CHANGES_ROUNDING))
         fesetround(FE_DOWNWARD);
     leave_behind();
@@ -105,6 +139,14 @@ static void planted_close(void *object)
         free(self);
 }
 
+/* The table, at another place every other time. */
+static const kiln_operator_table *moving_table(void)
+{
+    static kiln_operator_table copies[2];
+    static _Atomic int calls;
+    return memcpy(&copies[atomic_fetch_add(&calls, 1) % 2], &planted_gemm_table, sizeof copies[0]);
+}
+
 static const void *planted_interface(void *object, const char *name)
 {
     (void)object;
@@ -112,7 +154,10 @@ static const void *planted_interface(void *object, const char *name)
     if (strcmp(name, KILN_DEVICE) == 0)
         return &planted_device_table;
 #endif
-    return strcmp(name, KILN_GEMM) == 0 ? &planted_gemm_table : NULL;
+    if (planted(LATER_MAJORS_TOO) ? strncmp(name, KILN_GEMM, strlen(KILN_GEMM)) != 0
+                                  : strcmp(name, KILN_GEMM) != 0)
+        return NULL;
+    return planted(MOVING_TABLE) ? moving_table() : &planted_gemm_table;
 }
 
 static const kiln_plugin plugin = {
@@ -131,9 +176,19 @@ static const kiln_plugin plugin = {
     .interface = planted_interface,
 };
 
+static const kiln_plugin *plugin_on_heap(void)
+{
+    static kiln_plugin *copy;
+    if (!copy && (copy = malloc(sizeof *copy)))
+        *copy = plugin;
+    return copy;
+}
+
 KILN_PLUGIN_ENTRY(planted)
 {
-    return host_abi_minor >= 0 ? &plugin : NULL;
+    if (planted(REFUSES_NEWER_LIBRARY) && host_abi_minor > KILN_PLUGIN_ABI_MINOR)
+        return NULL;
+    return planted(TABLE_ON_HEAP) ? plugin_on_heap() : host_abi_minor >= 0 ? &plugin : NULL;
 }
 
 #if defined(PLANT_TWO_SYMBOLS)

@@ -2,8 +2,8 @@
 /* A small right plugin, in which one defect at a time can be planted: -DPLANT_<NAME> builds it
  * broken in one way, and defects.txt says which check must find that. Without one, it passes all.
  *
- * It offers kiln.gemm/1 for f32, f16 and i8, in host memory, or with -DPLANTED_DEVICE in the memory
- * of a device of its own, which the host reaches only by copying. */
+ * It offers kiln.gemm/1 for f32, f16, e4m3, i8 and u8, in host memory, or with -DPLANTED_DEVICE in
+ * the memory of a device of its own, which the host reaches only by copying. */
 #ifndef TESTS_CONFORMANCE_PLANTED_H
 #define TESTS_CONFORMANCE_PLANTED_H
 
@@ -33,6 +33,10 @@ typedef struct planted_instance {
     const kiln_host *host;
     int64_t rows_per_part;
     pthread_mutex_t mutex; /* for what must not nest */
+
+    /* What only defects need: */
+    bool counted;                /* its devices */
+    _Atomic int64_t large_plans; /* how many there are now */
 } planted_instance;
 
 enum { PLANTED_INSTANCES = 8, PLANTED_PIECE = 64 };
@@ -51,26 +55,6 @@ typedef struct planted_plan {
     char *scratch;      /* where a plan has one for all its runs */
 } planted_plan;
 
-/* ---- planted_gemm.c ---- */
-
-/* One run, or a share of it, where the tensors are. */
-typedef struct planted_product {
-    const kiln_gemm_desc *desc;
-    kiln_gemm_args args;
-    kiln_tensor tensors[KILN_GEMM_SLOTS];
-    char *addresses[KILN_GEMM_SLOTS];
-    int64_t begin, end; /* rows, counted over the whole batch */
-    int64_t share;      /* when the caller calls for each by itself */
-    int64_t threads;
-    double *sums; /* of one row; NULL = on the stack, in pieces */
-    int64_t room; /* in sums */
-} planted_product;
-
-void planted_compute(const planted_product *product);
-
-/* Bytes from a tensor's first element to the end of its last. */
-int64_t planted_span(const kiln_tensor *tensor);
-
 /* ---- planted_run.c ---- */
 
 kiln_status planted_run(void *plan, const kiln_run_context *context,
@@ -84,13 +68,6 @@ kiln_status planted_pack(void *plan, const kiln_run_context *context, uint32_t o
 kiln_status planted_unpack(void *plan, const kiln_run_context *context, uint32_t operand,
                            const kiln_tensor *packed, const kiln_tensor *destination);
 
-enum { PAYLOAD_AT = 192 };
-
-/* Whether `blob` is this plugin's packing of such a tensor; else a static sentence. */
-const char *planted_blob_problem(uint32_t operand, const kiln_tensor *tensor, const char *blob,
-                                 int64_t room);
-int64_t planted_blob_bytes(const kiln_tensor *tensor);
-
 /* ---- planted_device.c ---- */
 
 extern const kiln_device_table planted_device_table;
@@ -98,6 +75,8 @@ extern const kiln_device_table planted_device_table;
 /* The bytes of a tensor's memory, NULL when they are not all in it. */
 char *planted_reach(struct planted_device *device, const void *memory, int64_t offset,
                     int64_t bytes);
+
+/* ---- planted_stream.c ---- */
 
 /* Queues a function on one of the device's own streams. */
 kiln_status planted_enqueue(void *device, void *stream, kiln_stream_fn function, void *argument);

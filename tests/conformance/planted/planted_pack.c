@@ -1,9 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packed operands: a header, and the rows behind one another. */
-#include "planted.h"
+#include "planted_gemm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+int64_t planted_span(const kiln_tensor *tensor)
+{
+    int64_t last = 0;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        if (tensor->shape[i] == 0)
+            return 0;
+        last += (tensor->shape[i] - 1) * tensor->strides[i];
+    }
+    return (last + 1) * kiln_type_bits(tensor->type) / 8;
+}
 
 int64_t planted_blob_bytes(const kiln_tensor *tensor)
 {
@@ -40,16 +51,31 @@ const char *planted_blob_problem(uint32_t operand, const kiln_tensor *tensor, co
                : "a packed operand is not what this plugin made of such a tensor";
 }
 
+/* The leading dimension of A or B. */
+static int64_t matrices_of(const kiln_gemm_desc *desc, uint32_t operand)
+{
+    switch (desc->grouping) {
+    case KILN_GROUPING_CONTIGUOUS:
+        return operand == KILN_GEMM_A ? 1 : desc->groups;
+    case KILN_GROUPING_MASKED:
+        return desc->groups;
+    case KILN_GROUPING_K:
+        return 1;
+    default:
+        return desc->batch > 0 ? desc->batch : 1;
+    }
+}
+
 kiln_status planted_pack_size(void *object, uint32_t operand, int64_t *bytes)
 {
     const planted_plan *self = object;
     const kiln_gemm_desc *desc = &self->desc;
-    int64_t shape[3] = {desc->batch > 0 ? desc->batch : 1,
-                        operand == KILN_GEMM_A ? desc->m : desc->k,
+    int64_t shape[3] = {matrices_of(desc, operand), operand == KILN_GEMM_A ? desc->m : desc->k,
                         operand == KILN_GEMM_A ? desc->k : desc->n};
     if (operand > KILN_GEMM_B)
         return self->instance->host->set_error(KILN_UNSUPPORTED, "planted packs A and B only");
-    kiln_tensor whole = kiln_tensor_host(desc->a_type, NULL, 3, shape);
+    kiln_tensor whole =
+        kiln_tensor_host(operand == KILN_GEMM_A ? desc->a_type : desc->b_type, NULL, 3, shape);
     *bytes = planted_blob_bytes(&whole);
     return KILN_OK;
 }

@@ -1,67 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GEMMs are served, and their plans. What can be wrong with that. */
-#include "planted.h"
+/* Answers and plans of kiln.gemm/1, and what can be wrong with them. */
+#include "planted_gemm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    KNOWN_FLAGS = KILN_GEMM_TRANSPOSE_A | KILN_GEMM_TRANSPOSE_B | KILN_GEMM_PACKED_A |
-                  KILN_GEMM_PACKED_B | KILN_GEMM_DYNAMIC_M | KILN_GEMM_DYNAMIC_N |
-                  KILN_GEMM_DYNAMIC_K | KILN_GEMM_DYNAMIC_BATCH | KILN_GEMM_SATURATE
-};
-
-static bool is_output(uint32_t type, uint32_t a_type)
-{
-    return type == KILN_F32 || type == KILN_F16 ||
-           (a_type == KILN_I8 && (type == KILN_I32 || type == KILN_I8));
-}
-
-static bool accept_epilogue(const kiln_epilogue *epilogue, kiln_answer *answer)
-{
-    if (epilogue->kind < KILN_EPILOGUE_BIAS || epilogue->kind > KILN_EPILOGUE_CLIP)
-        return kiln_decline(answer, "an epilogue of kind %u is not offered", epilogue->kind);
-    if (epilogue->operand > KILN_OPERAND_MATRIX)
-        return kiln_decline(answer, "operand shape %u is not known", epilogue->operand);
-    if (epilogue->operand && epilogue->type != KILN_F32 && epilogue->type != KILN_F16 &&
-        epilogue->type != KILN_BF16)
-        return kiln_decline(answer, "operands are f32, f16 or bf16");
-    return true;
-}
-
-static bool accept(const kiln_gemm_desc *desc, kiln_answer *answer)
-{
-    static const kiln_quantization plain;
-    uint32_t sum = desc->a_type == KILN_I8 ? KILN_I32 : KILN_F32;
-    if (planted(SERVES_NOTHING))
-        return kiln_decline(answer, "not today");
-    if ((desc->head.flags & ~(uint32_t)KNOWN_FLAGS) && !planted(OBEYS_UNKNOWN_FLAGS))
-        return kiln_decline(answer, "flags %#x are not known", (unsigned)desc->head.flags);
-    if (desc->a_type != KILN_F32 && desc->a_type != KILN_F16 && desc->a_type != KILN_I8)
-        return kiln_decline(answer, "a_type is not f32, f16 or i8");
-    if (desc->b_type != desc->a_type || !is_output(desc->d_type, desc->a_type) ||
-        (desc->c_type != KILN_TYPE_NONE && !is_output(desc->c_type, desc->a_type)))
-        return kiln_decline(answer, "b_type, c_type or d_type does not go with a_type");
-    if (desc->accumulator != KILN_TYPE_NONE && desc->accumulator != sum)
-        return kiln_decline(answer, "the sum is in %s", kiln_type_name(sum));
-    if (desc->a_type == KILN_I8 && desc->k > kiln_gemm_integer_depth(desc))
-        return kiln_decline(answer, "k is so large that the sum may overflow");
-    if (desc->precision || desc->max_rel_error != 0 || desc->grouping || desc->groups)
-        return kiln_decline(answer, "neither groups nor reduced precision are offered");
-    if (memcmp(&desc->a_quantization, &plain, sizeof plain) ||
-        memcmp(&desc->b_quantization, &plain, sizeof plain) ||
-        memcmp(&desc->d_quantization, &plain, sizeof plain))
-        return kiln_decline(answer, "nothing quantised is offered");
-    if (desc->epilogue_count > KILN_GEMM_MAX_EPILOGUES)
-        return kiln_decline(answer, "there are too many epilogues");
-    for (uint32_t i = 0; i < desc->epilogue_count; i++)
-        if (!accept_epilogue(&desc->epilogues[i], answer))
-            return false;
-    return true;
-}
-
 static bool is_ours(const planted_instance *self, const kiln_device *device)
 {
+    if (planted(WRONG_ON_HOST) && self->host->device_is_host(device))
+        return true;
     return ON_DEVICE ? self->host->device_index(device, self) >= 0
                      : self->host->device_is_host(device) != 0;
 }
@@ -78,6 +25,8 @@ static kiln_status receive(const kiln_op_head *descriptor, kiln_gemm_desc *desc)
         desc->head.struct_size = sizeof *desc;
         return descriptor->struct_size < sizeof *descriptor ? KILN_INVALID : KILN_OK;
     }
+    if (planted(REFUSES_ZEROS_BEHIND) && descriptor->struct_size > sizeof *desc)
+        return KILN_UNSUPPORTED;
     kiln_status status = kiln_receive_descriptor(desc, sizeof *desc, descriptor);
     if (planted(OBEYS_UNKNOWN_TAIL) && status == KILN_UNSUPPORTED) {
         memcpy(desc, descriptor, sizeof *desc);
@@ -91,6 +40,8 @@ static kiln_status query(void *object, kiln_device *device, const kiln_op_head *
 {
     const planted_instance *self = object;
     kiln_gemm_desc desc;
+    if (planted(READS_FLAGS_FIRST) && descriptor->flags >> 16)
+        return self->host->set_error(KILN_UNSUPPORTED, "planted: these flags are not known");
     kiln_status status = receive(descriptor, &desc);
     if (status == KILN_INVALID)
         return self->host->set_error(status, "planted: a descriptor of %u bytes has no head",
@@ -99,11 +50,11 @@ static kiln_status query(void *object, kiln_device *device, const kiln_op_head *
         kiln_decline(answer, "the descriptor says more than this plugin knows");
     else if (!is_ours(self, device))
         kiln_decline(answer, "the tensors are elsewhere");
-    else if (accept(&desc, answer)) {
+    else if (planted_accept(&desc, answer)) {
         int64_t threads = self->host->thread_count(self->host);
         answer->support = KILN_SUPPORT_EMULATED;
         answer->flags = KILN_ANSWER_REPRODUCIBLE;
-        answer->accumulator = desc.a_type == KILN_I8 ? KILN_I32 : KILN_F32;
+        answer->accumulator = planted_sum_type(&desc);
         answer->workspace_bytes = slot_bytes(&desc) * (threads > 1 ? threads : 1);
         answer->workspace_alignment = 64;
         snprintf(answer->kernel, sizeof answer->kernel, "rows");
@@ -133,11 +84,17 @@ static bool is_piece(const kiln_parameter *parameter)
 
 /* ---- Plans ---- */
 
+static bool is_large(const kiln_gemm_desc *desc)
+{
+    return desc->m == 128 && desc->n == 128;
+}
+
 static kiln_status plan_create(void *object, const kiln_plan_request *request, void **result)
 {
     planted_instance *self = object;
     kiln_answer answer = {.struct_size = sizeof answer};
-    if (kiln_check_request(request, sizeof *request) != KILN_OK)
+    if (kiln_check_request(request, sizeof *request) != KILN_OK &&
+        !planted(OBEYS_LONG_PLAN_REQUESTS))
         return self->host->set_error(KILN_UNSUPPORTED, "planted: the request says too much");
     kiln_status status = query(object, request->device, request->descriptor, &answer);
     for (uint64_t i = 0; status == KILN_OK && i < request->parameter_count; i++)
@@ -150,8 +107,9 @@ static kiln_status plan_create(void *object, const kiln_plan_request *request, v
     if (!made)
         return self->host->set_error(KILN_NO_MEMORY, "planted: no memory for a plan");
     receive(request->descriptor, &made->desc);
-    if (answer.support == KILN_SUPPORT_NO ||
-        (planted(PLAN_FAILS) && made->desc.m == 5 && made->desc.n == 6)) {
+    if ((answer.support == KILN_SUPPORT_NO && !planted(PLANS_WHAT_IT_DECLINES)) ||
+        (planted(PLAN_FAILS) && made->desc.m == 5 && made->desc.n == 6) ||
+        (planted(ONE_PLAN_AT_A_TIME) && is_large(&made->desc) && self->large_plans > 0)) {
         free(made);
         return self->host->set_error(KILN_UNSUPPORTED, "planted: %s",
                                      answer.reason[0] ? answer.reason : "after all, no");
@@ -165,6 +123,7 @@ static kiln_status plan_create(void *object, const kiln_plan_request *request, v
             calloc((size_t)self->host->thread_count(self->host) + 1, (size_t)made->slot_bytes + 64);
     if (planted(LEAKS_PLAN) && !malloc(64))
         return KILN_NO_MEMORY;
+    self->large_plans += is_large(&made->desc);
     *result = made;
     return KILN_OK;
 }
@@ -172,6 +131,7 @@ static kiln_status plan_create(void *object, const kiln_plan_request *request, v
 static void plan_free(void *object)
 {
     planted_plan *self = object;
+    self->instance->large_plans -= is_large(&self->desc);
     free(self->scratch);
     if (!planted(LEAKS_PLAN))
         free(self);
@@ -195,6 +155,7 @@ static kiln_status space(void *object, kiln_device *device, const kiln_op_head *
 
 const kiln_operator_table planted_gemm_table = {
     .struct_size = sizeof planted_gemm_table,
+    .flags = planted(UNKNOWN_TABLE_FLAG) ? 1u << 31 : 0,
     .query = query,
     .plan = plan_create,
     .run = planted_run,
@@ -202,5 +163,5 @@ const kiln_operator_table planted_gemm_table = {
     .space = space,
     .pack_size = planted_pack_size,
     .pack = planted_pack,
-    .unpack = planted_unpack,
+    .unpack = planted(NO_UNPACK) ? NULL : planted_unpack,
 };

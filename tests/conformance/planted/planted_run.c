@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs of kiln.gemm/1, on the host and on the device, and what can be wrong with them. */
-#include "planted.h"
+#include "planted_gemm.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-static bool is_read(const planted_plan *self, const kiln_gemm_args *args, uint32_t slot)
+/* ---- Tensors ---- */
+
+static bool is_read(const planted_plan *self, const planted_product *work, uint32_t slot)
 {
-    if (slot == KILN_GEMM_A || slot == KILN_GEMM_B)
-        return args->alpha != 0 || planted(READS_A);
+    const kiln_gemm_desc *desc = &self->desc;
+    if (slot == KILN_GEMM_A || slot == KILN_GEMM_B || slot >= PLANTED_SCALE)
+        return work->args.alpha != 0 || planted(READS_A);
     if (slot == KILN_GEMM_C)
-        return args->beta != 0 || planted(READS_C);
-    return slot == KILN_GEMM_D || (slot - KILN_GEMM_OPERAND < self->desc.epilogue_count &&
-                                   self->desc.epilogues[slot - KILN_GEMM_OPERAND].operand);
+        return work->args.beta != 0 || planted(READS_C);
+    if (slot == KILN_GEMM_GROUPS)
+        return desc->grouping != KILN_GROUPING_NONE;
+    if (slot == KILN_GEMM_D_SCALE)
+        return desc->d_quantization.scale_type != KILN_TYPE_NONE;
+    return slot == KILN_GEMM_D || (slot - KILN_GEMM_OPERAND < desc->epilogue_count &&
+                                   desc->epilogues[slot - KILN_GEMM_OPERAND].operand);
 }
 
 /* Finds out where a tensor lies: host addresses now, the device's when the run is executed. */
@@ -40,6 +47,7 @@ static const char *bind(const planted_plan *self, uint32_t slot, kiln_tensor *te
         return problem;
     *address += PAYLOAD_AT;
     uint32_t last = tensor->rank - 1;
+    tensor->strides[last] = 1;
     tensor->strides[last - 1] = tensor->shape[last];
     if (tensor->rank == 3) /* one entry serves any batch */
         tensor->strides[0] = tensor->shape[0] == 1 ? 0 : tensor->shape[1] * tensor->shape[2];
@@ -49,11 +57,42 @@ static const char *bind(const planted_plan *self, uint32_t slot, kiln_tensor *te
 static const char *bind_all(const planted_plan *self, planted_product *work, void *const *memories)
 {
     const char *problem = NULL;
-    for (uint32_t slot = 0; !problem && slot < KILN_GEMM_SLOTS; slot++)
-        if (work->tensors[slot].type != KILN_TYPE_NONE && is_read(self, &work->args, slot))
+    for (uint32_t slot = 0; !problem && slot < PLANTED_TENSORS; slot++)
+        if (work->tensors[slot].type != KILN_TYPE_NONE && is_read(self, work, slot))
             problem = bind(self, slot, &work->tensors[slot], memories ? memories[slot] : NULL,
                            &work->addresses[slot]);
     return problem;
+}
+
+/* ---- Arguments ---- */
+
+static void take_tensors(const kiln_args_head *arguments, planted_product *work)
+{
+    for (uint32_t i = 0; i < arguments->tensor_count && i < KILN_GEMM_SLOTS; i++)
+        work->tensors[i] = arguments->tensors[i];
+    for (uint32_t slot = KILN_GEMM_A; slot <= KILN_GEMM_B; slot++) {
+        const kiln_quantization *quantization =
+            slot == KILN_GEMM_A ? &work->desc->a_quantization : &work->desc->b_quantization;
+        const kiln_tensor *tensor = &work->tensors[slot];
+        if (quantization->scale_type && tensor->scale)
+            work->tensors[PLANTED_SCALE + slot] = *tensor->scale;
+        if (quantization->zero_type && tensor->zero_point)
+            work->tensors[PLANTED_ZERO_POINT + slot] = *tensor->zero_point;
+    }
+}
+
+static void take_sizes(planted_product *work)
+{
+    const kiln_gemm_desc *desc = work->desc;
+    const kiln_tensor *a = &work->tensors[KILN_GEMM_A], *d = &work->tensors[KILN_GEMM_D];
+    bool pairs = planted_find(desc, KILN_EPILOGUE_SWIGLU) < desc->epilogue_count;
+    work->entries = d->rank == 3 ? d->shape[0] : 1;
+    work->m = d->shape[d->rank - 2];
+    work->columns = d->shape[d->rank - 1];
+    work->n = work->columns * (pairs ? 2 : 1);
+    work->k = a->shape[desc->head.flags & KILN_GEMM_TRANSPOSE_A ? a->rank - 2 : a->rank - 1];
+    work->end = work->entries * work->m;
+    work->end_column = work->columns;
 }
 
 static bool take(const planted_plan *self, const kiln_args_head *arguments, planted_product *work)
@@ -75,15 +114,20 @@ static bool take(const planted_plan *self, const kiln_args_head *arguments, plan
     work->desc = &self->desc;
     work->threads = host->thread_count(host);
     memcpy(&work->args, arguments, sizeof work->args);
-    for (uint32_t i = 0; i < arguments->tensor_count && i < KILN_GEMM_SLOTS; i++)
-        work->tensors[i] = arguments->tensors[i];
+    work->args.alpha = kiln_gemm_factor(&self->desc, work->args.alpha);
+    work->args.beta = kiln_gemm_factor(&self->desc, work->args.beta);
+    take_tensors(arguments, work);
+    take_sizes(work);
     return true;
 }
 
-static int64_t rows_of(const planted_product *work)
+/* What has been clamped is told. */
+static kiln_status capacity_of(const planted_plan *self, const planted_product *work)
 {
-    const kiln_tensor *d = &work->tensors[KILN_GEMM_D];
-    return d->shape[d->rank - 2] * (d->rank == 3 ? d->shape[0] : 1);
+    return planted_groups_exceed(work)
+               ? self->instance->host->set_error(
+                     KILN_CAPACITY, "planted: GROUPS says more than the plan was made for")
+               : KILN_OK;
 }
 
 /* ---- On the host ---- */
@@ -95,18 +139,33 @@ typedef struct planted_team {
     int64_t parts;
     bool called_in_shares; /* by the caller, one call for each */
     _Atomic bool first_has_begun;
+    _Atomic int64_t begun; /* parts */
 } planted_team;
+
+/* Sums over rows want all rows of a column: then columns are shared out, else rows. */
+static void take_share(planted_product *work, int64_t part, int64_t parts)
+{
+    const kiln_gemm_desc *desc = work->desc;
+    if (planted_find(desc, KILN_EPILOGUE_BIAS_GRADIENT) == desc->epilogue_count) {
+        int64_t rows = work->end;
+        work->begin = rows * part / parts;
+        work->end = rows * (part + 1) / parts;
+        return;
+    }
+    int64_t block = planted_quantized_block(work), unit = block > 0 ? block : 1,
+            units = (work->columns + unit - 1) / unit, end = units * (part + 1) / parts * unit;
+    work->first_column = units * part / parts * unit;
+    work->end_column = end < work->columns ? end : work->columns;
+}
 
 static void compute_share(const planted_team *team, int64_t part, int64_t slot)
 {
     planted_product work = *team->whole;
-    int64_t rows = rows_of(&work);
-    work.begin = rows * part / team->parts;
-    work.end = rows * (part + 1) / team->parts;
+    take_share(&work, part, team->parts);
     work.share = team->called_in_shares ? part : 0;
-    work.room = team->plan->desc.n > 0 ? team->plan->desc.n : 1;
     char *slots = team->plan->scratch ? team->plan->scratch : team->workspace;
-    work.sums = (double *)(void *)(slots + slot * team->plan->slot_bytes);
+    work.sums = slots ? (double *)(void *)(slots + slot * team->plan->slot_bytes) : NULL;
+    work.room = slots ? team->plan->desc.n : team->plan->piece;
     if (planted(LOSES_SHARE) && team->parts > 8 && part == team->parts - 1)
         return;
     planted_compute(&work);
@@ -120,6 +179,13 @@ static void compute_part(void *argument, int64_t part)
         for (int waits = 0; waits < 300 && !atomic_load(&all->first_has_begun); waits++)
             usleep(1000);
         if (!atomic_load(&all->first_has_begun))
+            return;
+    }
+    if (planted(TASKS_MEET)) { /* as if each had a thread of its own */
+        atomic_fetch_add(&all->begun, 1);
+        for (int waits = 0; waits < 1000 && atomic_load(&all->begun) < all->parts; waits++)
+            usleep(1000);
+        if (atomic_load(&all->begun) < all->parts)
             return;
     }
     compute_share(all, part, part);
@@ -204,6 +270,8 @@ static kiln_status run_on_host(planted_plan *self, const kiln_run_context *conte
                                planted_product *work)
 {
     const kiln_host *host = self->instance->host;
+    if (planted(WRONG_ON_HOST))
+        work->args.beta = 0;
     const char *problem = bind_all(self, work, NULL);
     if (problem)
         return host->set_error(KILN_INVALID, "planted: %s", problem);
@@ -219,17 +287,16 @@ static kiln_status run_on_host(planted_plan *self, const kiln_run_context *conte
         team.parts = context->parts;
         team.called_in_shares = true;
         compute_share(&team, context->part, 0);
-        return KILN_OK;
+        return capacity_of(self, work);
     }
     int64_t parts = host->thread_count(host);
     if (planted(WORKSPACE_TOO_SMALL) && slots < parts)
         slots++;
     team.parts = parts < slots ? parts : slots > 0 ? slots : 1;
-    if (work->tensors[KILN_GEMM_D].shape[work->tensors[KILN_GEMM_D].rank - 2] <
-        self->instance->rows_per_part)
+    if (work->m < self->instance->rows_per_part)
         team.parts = 1;
     run_in_team(self, &team);
-    return KILN_OK;
+    return capacity_of(self, work);
 }
 
 /* ---- On the device ---- */
@@ -237,21 +304,24 @@ static kiln_status run_on_host(planted_plan *self, const kiln_run_context *conte
 typedef struct planted_queued {
     planted_plan *plan;
     planted_product work;
-    void *memories[KILN_GEMM_SLOTS];
+    void *memories[PLANTED_TENSORS];
 } planted_queued;
+
+static planted_queued last_queued;
 
 static kiln_status run_queued(void *argument, kiln_status status)
 {
-    planted_queued *self = argument;
+    planted_queued *queued = argument, *self = planted(MIXES_RUNS_UP) ? &last_queued : queued;
     if (status == KILN_OK || planted(RUNS_BEHIND_FAULT)) {
         const char *problem = bind_all(self->plan, &self->work, self->memories);
-        self->work.end = rows_of(&self->work);
-        if (problem)
+        if (problem) {
             status = self->plan->instance->host->set_error(KILN_FAULT, "planted: %s", problem);
-        else
+        } else {
             planted_compute(&self->work);
+            status = capacity_of(self->plan, &self->work);
+        }
     }
-    free(self);
+    free(queued);
     return status;
 }
 
@@ -265,9 +335,11 @@ static kiln_status run_on_device(planted_plan *self, const kiln_run_context *con
     made->plan = self;
     made->work = *work;
     made->work.room = self->piece;
-    for (uint32_t i = 0; i < KILN_GEMM_SLOTS; i++)
+    for (uint32_t i = 0; i < PLANTED_TENSORS; i++)
         if (work->tensors[i].buffer)
             made->memories[i] = host->buffer_native(work->tensors[i].buffer);
+    if (planted(MIXES_RUNS_UP))
+        last_queued = *made;
     return planted_enqueue(self->device, host->stream_native(context->stream), run_queued, made);
 }
 
