@@ -204,13 +204,18 @@ kiln_status kiln_device_lock(kiln_device *device, kiln_stream **stream)
 
 kiln_status kiln_device_finish(kiln_device *device, kiln_status status)
 {
+    char sentence[KILN_SENTENCE] = "";
+    if (status != KILN_OK)
+        snprintf(sentence, sizeof sentence, "%s", kiln_last_error());
     kiln_status fault = kiln_stream_wait(device->internal);
     if (fault != KILN_OK && fault != KILN_CAPACITY) {
         kiln_stream_destroy(device->internal); /* sets the same sentence again */
         device->internal = NULL;
     }
     pthread_mutex_unlock(&device->internal_mutex);
-    return fault != KILN_OK ? fault : status;
+    if (status != KILN_OK && (fault == KILN_OK || fault == KILN_CAPACITY))
+        return kiln_fail(status, "%s", sentence);
+    return fault;
 }
 
 int64_t kiln_device_count(const kiln_runtime *runtime)

@@ -142,10 +142,11 @@ kiln_status kiln_stream_workspace(kiln_stream *stream, int64_t bytes, kiln_buffe
 kiln_status kiln_device_lock(kiln_device *device, kiln_stream **stream);
 
 /* Waits for the work that was queued, of which `status` is what queueing it returned, and unlocks.
- * Returns the fault of the stream, which is then replaced, else `status`. */
+ * Returns the fault of the stream, which is then replaced, else `status`, else KILN_CAPACITY when
+ * the wait says so. */
 kiln_status kiln_device_finish(kiln_device *device, kiln_status status);
 
-/* Device memory for staged tensors from a pool bounded by staging.pool_bytes; CAPACITY when in-use
+/* Device memory for staged tensors from a pool bounded by staging.pool_bytes; NO_MEMORY when in-use
  * blocks leave no room. */
 kiln_status kiln_staging_take(kiln_device *device, int64_t bytes, kiln_buffer **buffer);
 void kiln_staging_give(kiln_device *device, kiln_buffer *buffer);

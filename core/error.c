@@ -6,7 +6,7 @@
 
 _Thread_local kiln_visit kiln_thread;
 
-static _Thread_local char sentence[1024];
+static _Thread_local char sentence[KILN_SENTENCE];
 
 kiln_status kiln_fail_v(kiln_status status, const char *format, va_list arguments)
 {

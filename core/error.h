@@ -12,6 +12,8 @@
 kiln_status kiln_fail(kiln_status status, const char *format, ...) KILN_PRINTF(2, 3);
 kiln_status kiln_fail_v(kiln_status status, const char *format, va_list arguments);
 
+enum { KILN_SENTENCE = 1024 }; /* bytes, with the 0 */
+
 /* The usual sentence for exhausted memory; `what` is what was to be made. */
 kiln_status kiln_fail_memory(const char *what);
 

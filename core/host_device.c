@@ -217,7 +217,11 @@ static void execute(host_stream *stream, const host_command *command)
     case COMMAND_CALL:
         if (fault != KILN_OK)
             kiln_fail(fault, "%s", stream->sentence);
+        uint64_t failures = kiln_thread.failures;
         status = command->of.call.function(command->of.call.argument, fault);
+        if (status < 0 && kiln_thread.failures == failures)
+            kiln_fail(status, "a function on the stream: %s; it gave no reason",
+                      kiln_status_text(status));
         break;
     case COMMAND_RECORD:
         mark_complete(command->of.mark, fault, stream->sentence);

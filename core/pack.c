@@ -198,26 +198,25 @@ static kiln_status pack_or_unpack(kiln_plan *plan, kiln_stream *stream, uint32_t
     status = check_pack(plan, operand, strided, packed);
     if (status != KILN_OK)
         return status;
-    if (stream && (stream->device != plan->device || kiln_device_is_host(plan->device))) {
-        status = kiln_stream_wait(stream); /* on the host it is done now, behind what is queued */
-        stream = NULL;
-    }
-    if (status != KILN_OK)
-        return status;
     kiln_device *device = kiln_tensor_device(plan->runtime, strided);
     if (device != plan->device && !kiln_device_is_host(device))
         return kiln_fail(KILN_INVALID,
                          "the strided tensor is on %s; it must be on %s or on the host",
                          device->name, plan->device->name);
-    if (device != plan->device) {
-        status = stream ? kiln_stream_wait(stream) : KILN_OK;
-        return status != KILN_OK
-                   ? status
-                   : pack_through_device(plan, function, operand, strided, packed, unpack);
-    }
     const kiln_tensor *from = unpack ? packed : strided, *to = unpack ? strided : packed;
-    return stream ? pack_on_device(plan, stream, function, operand, from, to)
-                  : pack_now(plan, function, operand, from, to);
+    bool through = device != plan->device;
+    if (stream && stream->device == plan->device && !kiln_device_is_host(plan->device) && !through)
+        return pack_on_device(plan, stream, function, operand, from, to);
+    /* It is done now, behind what is queued. A capacity that was exceeded there is passed on. */
+    kiln_status before = stream ? kiln_stream_wait(stream) : KILN_OK;
+    char sentence[KILN_SENTENCE] = "";
+    if (before == KILN_CAPACITY)
+        snprintf(sentence, sizeof sentence, "%s", kiln_last_error());
+    else if (before != KILN_OK)
+        return before;
+    status = through ? pack_through_device(plan, function, operand, strided, packed, unpack)
+                     : pack_now(plan, function, operand, from, to);
+    return status == KILN_OK && before != KILN_OK ? kiln_fail(before, "%s", sentence) : status;
 }
 
 kiln_status kiln_plan_pack(kiln_plan *plan, kiln_stream *stream, uint32_t operand,

@@ -58,7 +58,7 @@ kiln_status kiln_staging_take(kiln_device *device, int64_t bytes, kiln_buffer **
         while (device->staging && bytes > limit - device->staging_bytes)
             drop_first(device);
         if (bytes > limit - device->staging_bytes)
-            status = kiln_fail(KILN_CAPACITY,
+            status = kiln_fail(KILN_NO_MEMORY,
                                "staging %lld bytes on %s: %lld of the pool's %lld bytes are in "
                                "use; raise staging.pool_bytes, or "
                                "place the tensors on the device",

@@ -242,10 +242,11 @@ static kiln_status canonical_epilogue(kiln_gemm_desc *desc, uint32_t index)
     return status == KILN_OK ? canonical_constants(epilogue, index) : status;
 }
 
-/* What one epilogue demands of the others and of the product. */
-static kiln_status check_order(const kiln_gemm_desc *desc, bool *quantizes)
+/* What one epilogue demands of the others and of the product. Pieces that are half of a known N
+ * are spelt -1, or 0 where they are single columns. */
+static kiln_status canonical_order(kiln_gemm_desc *desc, bool *quantizes)
 {
-    const kiln_epilogue *swiglu = NULL;
+    kiln_epilogue *swiglu = NULL;
     *quantizes = false;
     for (uint32_t i = 0; i < desc->epilogue_count; i++) {
         if (*quantizes)
@@ -266,6 +267,12 @@ static kiln_status check_order(const kiln_gemm_desc *desc, bool *quantizes)
         return kiln_fail(KILN_INVALID,
                          "gemm: n is %lld, but KILN_EPILOGUE_SWIGLU takes pairs of %lld columns",
                          (long long)desc->n, swiglu->p0 > 0 ? (long long)swiglu->p0 : 1);
+    if (swiglu && !(desc->head.flags & KILN_GEMM_DYNAMIC_N)) {
+        if (swiglu->p0 > 0 && (double)desc->n == 2 * swiglu->p0)
+            swiglu->p0 = -1;
+        if (desc->n == 2)
+            swiglu->p0 = 0;
+    }
     return KILN_OK;
 }
 
@@ -286,7 +293,7 @@ static kiln_status canonical_epilogues(kiln_gemm_desc *desc, bool *quantizes)
         if (status != KILN_OK)
             return status;
     }
-    return check_order(desc, quantizes);
+    return canonical_order(desc, quantizes);
 }
 
 /* ---- Precision and groups ---- */
@@ -327,6 +334,12 @@ static kiln_status canonical_grouping(kiln_gemm_desc *desc)
                          "gemm: batch is %s%lld; with a grouping it must be 1, and not dynamic",
                          desc->head.flags & KILN_GEMM_DYNAMIC_BATCH ? "dynamic, up to " : "",
                          (long long)desc->batch);
+    if ((desc->grouping == KILN_GROUPING_K && desc->k > INT32_MAX) ||
+        (desc->grouping == KILN_GROUPING_MASKED && desc->m > INT32_MAX))
+        return kiln_fail(KILN_INVALID,
+                         "gemm: m is %lld and k is %lld with grouping %u; what GROUPS counts, in "
+                         "i32, must not be beyond 2147483647",
+                         (long long)desc->m, (long long)desc->k, desc->grouping);
     if (desc->group_alignment == 1)
         desc->group_alignment = 0;
     return KILN_OK;

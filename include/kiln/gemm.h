@@ -66,8 +66,9 @@ enum {
 enum {
     KILN_GEMM_TRANSPOSE_A = 1,
     KILN_GEMM_TRANSPOSE_B = 2,
-    /* A comes packed by kiln_plan_pack of this plan's backend, at the plan's sizes; a run whose
-     * dynamic sizes differ from the blob's is refused. */
+    /* A comes packed by kiln_plan_pack of this plan's backend, at the plan's sizes. A run whose
+     * dynamic sizes differ from the blob's is refused, or faults its stream where only the device
+     * can read the blob. */
     KILN_GEMM_PACKED_A = 4,
     KILN_GEMM_PACKED_B = 8,
     /* The dimension's value is a maximum; a run's tensors give the actual one. */
@@ -153,7 +154,8 @@ typedef struct kiln_quantization {
     int32_t block[2];   /* elements that share a scale; -1 = the whole extent */
 } kiln_quantization;
 
-/* Several products in one. `batch` must be 1. GROUPS, i32, is read when the work is done, where the
+/* Several products in one. `batch` must be 1; K in a grouping by K, and M in a masked one, are at
+ * most INT32_MAX. GROUPS, i32, is read when the work is done, where the
  * tensors are; what lies beyond its limits is clamped (an index that is no group is padding; an end
  * that is less than the one before counts as that one). All else is computed as usual, and the run
  * returns KILN_CAPACITY; of a run on a stream the next wait for it does, once, and the stream goes
@@ -197,11 +199,11 @@ typedef struct kiln_gemm_desc {
     uint32_t grouping;    /* kiln_grouping */
     uint32_t epilogue_count;
     int64_t groups;
-    /* Promise about a contiguous grouping: every group begins at a multiple of this many rows, and
-     * so does padding, but for padding behind the last rows of a group; about one by K: every end
-     * is a multiple. In return, padding between the last row of a group, contiguous or masked, and
-     * the next multiple (or M) may be read, and of D and D_SCALE overwritten with anything, so that
-     * a kernel can store whole tiles. 0 or 1 = none. */
+    /* Promise. Contiguous: each block of this many rows, counted from row 0, holds rows of one
+     * group and then padding, or padding alone. K: every end is a multiple. In return, padding
+     * behind rows of a group in such a block (masked: from the count to the next multiple, or M)
+     * may be read, and of D and D_SCALE overwritten with anything, so that a kernel can store whole
+     * tiles. 0 or 1 = none. */
     int64_t group_alignment;
     kiln_quantization a_quantization, b_quantization, d_quantization;
     kiln_epilogue epilogues[KILN_GEMM_MAX_EPILOGUES];

@@ -229,9 +229,9 @@ static void *stream_main(void *argument)
             status = work(stream, todo, sentence, sizeof sentence);
             pthread_mutex_lock(&device->mutex);
         }
-        if (status == KILN_CAPACITY) {
+        if (status == KILN_CAPACITY && !stream->exceeded[0]) {
             memcpy(stream->exceeded, sentence, sizeof sentence);
-        } else if (status < 0 && stream->status == KILN_OK) {
+        } else if (status < 0 && status != KILN_CAPACITY && stream->status == KILN_OK) {
             stream->status = status;
             memcpy(stream->sentence, sentence, sizeof sentence);
         }

@@ -340,6 +340,54 @@ static void test_canonical_form(void **state)
     assert_int_equal(spelt.b_alignment, 2);
 }
 
+/* Pieces of swiglu that are half of a known N have one spelling. */
+static void test_pieces(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t n;
+        uint32_t flags;
+        double given, wanted;
+    } cases[] = {
+        {8, 0, 0, 0},   {8, 0, 1, 0},  {8, 0, 2, 2}, {8, 0, 4, -1},
+        {8, 0, -1, -1}, {2, 0, -1, 0}, {2, 0, 1, 0}, {8, KILN_GEMM_DYNAMIC_N, 4, 4},
+    };
+    const kiln_operator *gemm = kiln_operator_find(KILN_GEMM);
+    for (int64_t i = 0; i < COUNT(cases); i++) {
+        product p;
+        make_product(&p);
+        p.desc.head.flags = cases[i].flags;
+        p.desc.n = cases[i].n;
+        p.desc.epilogue_count = 1;
+        p.desc.epilogues[0] = (kiln_epilogue){.kind = KILN_EPILOGUE_SWIGLU, .p0 = cases[i].given};
+        assert_ok(gemm->canonicalise(&p.desc));
+        assert_true(p.desc.epilogues[0].p0 == cases[i].wanted);
+    }
+}
+
+/* What GROUPS counts must fit in i32. */
+static void test_limits_of_groups(void **state)
+{
+    (void)state;
+    const kiln_operator *gemm = kiln_operator_find(KILN_GEMM);
+    for (uint32_t grouping = KILN_GROUPING_CONTIGUOUS; grouping <= KILN_GROUPING_K; grouping++)
+        for (int which = 0; which < 2; which++) {
+            product p;
+            make_product(&p);
+            p.desc.grouping = grouping;
+            p.desc.groups = 2;
+            int64_t *counted = which ? &p.desc.k : &p.desc.m;
+            bool limited = grouping == (which ? KILN_GROUPING_K : KILN_GROUPING_MASKED);
+            *counted = INT32_MAX;
+            assert_ok(gemm->canonicalise(&p.desc));
+            *counted = (int64_t)INT32_MAX + 1;
+            if (limited)
+                assert_fails(gemm->canonicalise(&p.desc), KILN_INVALID, "not be beyond 2147483647");
+            else
+                assert_ok(gemm->canonicalise(&p.desc));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +395,8 @@ int main(void)
         cmocka_unit_test(test_epilogue_descriptors),
         cmocka_unit_test(test_precision_descriptors),
         cmocka_unit_test(test_grouping_descriptors),
+        cmocka_unit_test(test_limits_of_groups),
+        cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_quantization_descriptors),
         cmocka_unit_test(test_epilogues_together),
         cmocka_unit_test(test_canonical_form),

@@ -402,11 +402,11 @@ static void test_the_pool_is_bounded(void **state)
     acme_axpy_desc desc = {{sizeof desc, 0}, 1, KILN_F32, 0};
     kiln_tensor tensors[] = {kiln_vector(KILN_F32, x, large), kiln_vector(KILN_F32, y, 1)};
     acme_axpy_args args = {{sizeof args, 2, tensors}, 2};
-    assert_fails(kiln_call(runtime, ACME_AXPY, &desc.head, NULL, &args.head), KILN_CAPACITY,
+    assert_fails(kiln_call(runtime, ACME_AXPY, &desc.head, NULL, &args.head), KILN_NO_MEMORY,
                  "raise staging.pool_bytes");
     tensors[0].shape[0] = 200000; /* fits alone, but not both */
     tensors[1].shape[0] = 200000;
-    assert_fails(kiln_call(runtime, ACME_AXPY, &desc.head, NULL, &args.head), KILN_CAPACITY,
+    assert_fails(kiln_call(runtime, ACME_AXPY, &desc.head, NULL, &args.head), KILN_NO_MEMORY,
                  "of the pool's 1048576 bytes are in ");
     /* Sizes that change all the time: idle blocks make room. */
     for (int64_t size = 100000; size > 1000; size -= 7000) {

@@ -276,6 +276,11 @@ static void test_faults_stay(void **state)
     }
 }
 
+static kiln_status say_nothing(void *argument, kiln_status status)
+{
+    return status == KILN_OK ? *(kiln_status *)argument : status;
+}
+
 /* A capacity that was exceeded is no fault: what is behind it is done, and one wait says it. */
 static void test_capacity(void **state)
 {
@@ -306,6 +311,19 @@ static void test_capacity(void **state)
         kiln_stream_destroy(other);
         kiln_stream_destroy(stream);
     }
+}
+
+/* A function need not have a sentence. */
+static void test_capacity_without_words(void **state)
+{
+    (void)state;
+    open_devices("");
+    kiln_stream *stream = new_stream(kiln_device_at(runtime, 0));
+    kiln_status full = KILN_CAPACITY;
+    assert_ok(kiln_stream_enqueue(stream, say_nothing, &full));
+    assert_fails(kiln_stream_wait(stream), KILN_CAPACITY, "it gave no reason");
+    assert_ok(kiln_stream_wait(stream));
+    kiln_stream_destroy(stream);
 }
 
 /* A device that was made to touch memory beyond an allocation: this copy alone fails, the core's
@@ -458,6 +476,7 @@ int main(void)
         TEST(test_gate_that_fails),
         TEST(test_faults_stay),
         TEST(test_capacity),
+        TEST(test_capacity_without_words),
         TEST(test_fault_of_the_cores_own_stream),
         TEST(test_what_a_device_lacks),
         TEST(test_counters_and_wrong_pairs),
