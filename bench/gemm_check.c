@@ -236,14 +236,20 @@ static double step_of(uint32_t type)
     }
 }
 
+/* The largest or least value of a type: what that takes a value beyond it for. */
+static double edge(uint32_t type, double beyond)
+{
+    uint64_t code = 0;
+    kiln_store_f64(type, &code, 0, beyond, KILN_SATURATE);
+    return kiln_load_f64(type, &code, 0);
+}
+
 /* Rounds as D's type does. Integers saturate: the bound stays that of the value, and half a unit
  * when it was not exact. */
 static expected rounded(expected v, uint32_t type, bool saturate)
 {
-    double roundoff = unit(type), largest;
+    double roundoff = unit(type), largest = edge(type, 1e308);
     uint64_t code = 0;
-    kiln_store_f64(type, &code, 0, 1e308, KILN_SATURATE);
-    largest = kiln_load_f64(type, &code, 0);
     kiln_store_f64(type, &code, 0, v.value, saturate ? KILN_SATURATE : 0);
     double stored = kiln_load_f64(type, &code, 0);
     if (roundoff == 0)
@@ -254,8 +260,8 @@ static expected rounded(expected v, uint32_t type, bool saturate)
     return (expected){v.value, v.bound + roundoff * fabs(v.value) + step_of(type)};
 }
 
-/* A quantised result is compared as what it means: an element times its scale. Without a sign there
- * is nothing below 0. */
+/* A quantised result is compared as what it means: an element times its scale, which may have been
+ * rounded down, so that the type's range ends before the value. */
 static double quantized_result(const bench_gemm *gemm, const bench_operands *operands, place at,
                                double code, expected *right)
 {
@@ -263,8 +269,7 @@ static double quantized_result(const bench_gemm *gemm, const bench_operands *ope
     uint32_t type = gemm->desc.d_type;
     int32_t block = gemm->desc.d_quantization.block[1];
     double scale = element(scales, at.batch, at.row, block > 0 ? at.column / block : 0);
-    if ((type == KILN_U8 || type == KILN_U4) && right->value < 0)
-        right->value = 0;
+    right->value = fmin(fmax(right->value, scale * edge(type, -1e308)), scale * edge(type, 1e308));
     right->bound += (unit(type) + 0x1p-22) * fabs(right->value) + scale * step_of(type);
     return code * scale;
 }

@@ -84,8 +84,40 @@ static kiln_status check_apart(const kiln_tensor *strided, const kiln_tensor *pa
     return KILN_OK;
 }
 
+/* What is unpacked must lie apart: an element that two places share would be either's. */
+static kiln_status check_destination(const kiln_tensor *strided)
+{
+    const kiln_tensor *parts[PARTS];
+    int64_t begin[PARTS], end[PARTS];
+    list_parts(strided, parts);
+    for (int i = 0; i < PARTS; i++) {
+        begin[i] = end[i] = 0;
+        if (!parts[i] || kiln_tensor_extent(parts[i], part_names[i], &begin[i], &end[i]) != KILN_OK)
+            continue;
+        for (uint32_t d = 0; d < parts[i]->rank; d++)
+            if (parts[i]->strides[d] == 0 && parts[i]->shape[d] > 1)
+                return kiln_fail(
+                    KILN_INVALID,
+                    "cannot unpack into %s: its stride %u is 0, so that elements share "
+                    "their memory",
+                    part_names[i], d);
+        for (int j = 0; j < i; j++) {
+            bool one_space = parts[j] && ((base_of(parts[i]) && base_of(parts[j])) ||
+                                          parts[i]->buffer == parts[j]->buffer);
+            if (one_space && begin[i] < end[i] && begin[j] < end[j] &&
+                base_of(parts[i]) + (uintptr_t)begin[i] < base_of(parts[j]) + (uintptr_t)end[j] &&
+                base_of(parts[j]) + (uintptr_t)begin[j] < base_of(parts[i]) + (uintptr_t)end[i])
+                return kiln_fail(KILN_INVALID,
+                                 "cannot unpack: %s overlaps %s; they must be in memory of their "
+                                 "own",
+                                 part_names[j], part_names[i]);
+        }
+    }
+    return KILN_OK;
+}
+
 static kiln_status check_pack(kiln_plan *plan, uint32_t operand, const kiln_tensor *strided,
-                              const kiln_tensor *packed)
+                              const kiln_tensor *packed, bool unpack)
 {
     int64_t bytes, room;
     kiln_status status = plan->known
@@ -108,7 +140,8 @@ static kiln_status check_pack(kiln_plan *plan, uint32_t operand, const kiln_tens
             KILN_INVALID,
             "the packed tensor has room for %lld bytes; it needs %lld (kiln_plan_pack_size)",
             (long long)room, (long long)bytes);
-    return check_apart(strided, packed, bytes);
+    status = check_apart(strided, packed, bytes);
+    return status == KILN_OK && unpack ? check_destination(strided) : status;
 }
 
 /* Queues or does a pack or unpack, whose two tensors are on the plan's device. */
@@ -195,7 +228,7 @@ static kiln_status pack_or_unpack(kiln_plan *plan, kiln_stream *stream, uint32_t
     if (!function)
         return kiln_fail(KILN_UNSUPPORTED, "backend %s does not %s operands", plan->instance->name,
                          unpack ? "unpack" : "pack");
-    status = check_pack(plan, operand, strided, packed);
+    status = check_pack(plan, operand, strided, packed, unpack);
     if (status != KILN_OK)
         return status;
     kiln_device *device = kiln_tensor_device(plan->runtime, strided);

@@ -158,8 +158,8 @@ typedef struct kiln_quantization {
  * most INT32_MAX. GROUPS, i32, is read when the work is done, where the
  * tensors are; what lies beyond its limits is clamped (an index that is no group is padding; an end
  * that is less than the one before counts as that one). All else is computed as usual, and the run
- * returns KILN_CAPACITY; of a run on a stream the next wait for it does, once, and the stream goes
- * on. */
+ * returns KILN_CAPACITY; of a run on a stream the next kiln_stream_wait does, once, and the stream
+ * goes on. */
 typedef enum kiln_grouping {
     KILN_GROUPING_NONE = 0,
     /* Row i of op(A), C and D belongs to group GROUPS[i] of [M], in any order; B has the groups as

@@ -343,7 +343,8 @@ KILN_API void kiln_event_destroy(kiln_event *event);
 /* Marks the end of what is queued on a stream of the event's device. */
 KILN_API kiln_status kiln_event_record(kiln_event *event, kiln_stream *stream);
 
-/* Waits for the last record; a fault of that stream is returned. Not for functions on streams. */
+/* Waits for the last record; a fault of that stream is returned (KILN_CAPACITY is none, and left to
+ * kiln_stream_wait). Not for functions on streams. */
 KILN_API kiln_status kiln_event_wait(kiln_event *event);
 
 /* KILN_OK when reached, KILN_NOT_READY when not, else the fault. */
@@ -354,7 +355,8 @@ KILN_API kiln_status kiln_event_query(kiln_event *event);
 KILN_API kiln_status kiln_stream_wait_event(kiln_stream *stream, kiln_event *event);
 
 /* A gate is an event that the host completes, once, with a status; a negative one faults the
- * streams that wait. `sentence` (may be NULL) becomes the text of that fault. Destroy it with
+ * streams that wait, but for KILN_CAPACITY, which their next wait returns. `sentence` (may be NULL)
+ * becomes the text of that. Destroy it with
  * kiln_event_destroy after completing it. */
 KILN_API kiln_status kiln_gate_create(kiln_device *device, kiln_event **gate);
 KILN_API kiln_status kiln_gate_complete(kiln_event *gate, kiln_status status, const char *sentence);

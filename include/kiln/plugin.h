@@ -208,8 +208,8 @@ typedef struct kiln_operator_table {
     kiln_status (*unpack)(void *plan, const kiln_run_context *context, uint32_t operand,
                           const kiln_tensor *packed, const kiln_tensor *destination);
 
-    /* For operators that the core does not know: which tensor slots a run writes, one bit per slot;
-     * all others are read. Staging and the bookkeeping of queued work need it. */
+    /* Required of operators that the core does not know: which tensor slots a run writes, one bit
+     * per slot; all others are read. Staging and the bookkeeping of queued work need it. */
     uint64_t (*outputs)(void *plan);
 
     /* Work that is done once per step for many runs, from data that only the step knows (lengths):

@@ -9,6 +9,8 @@ ref_operand ref_operand_strided(const kiln_tensor *tensor, char *data, uint32_t 
     uint32_t first = tensor->rank - 2, rows = first + !rows_first, depth = first + rows_first;
     int64_t panel = slot == KILN_GEMM_A ? REF_ROWS : REF_COLUMNS;
     int64_t entries = tensor->rank == 3 ? tensor->shape[0] : 1;
+    /* The stride of a single row says nothing, and may be anything. */
+    int64_t row_stride = tensor->shape[rows] > 1 ? tensor->strides[rows] : 0;
     ref_operand operand = {
         .data = data,
         .type = tensor->type,
@@ -17,8 +19,8 @@ ref_operand ref_operand_strided(const kiln_tensor *tensor, char *data, uint32_t 
         .rows = tensor->shape[rows],
         .depth = tensor->shape[depth],
         .entry_stride = entries == 1 ? 0 : tensor->strides[0],
-        .panel_stride = panel * tensor->strides[rows],
-        .row_stride = tensor->strides[rows],
+        .panel_stride = panel * row_stride,
+        .row_stride = row_stride,
         .depth_stride = tensor->strides[depth],
     };
     return operand;

@@ -366,6 +366,18 @@ static void test_scales_refused(void **state)
     there.zero_point.buffer = packed.buffer;
     PACK(&there.tensor, KILN_INVALID, "overlaps its zero points");
     there.zero_point.buffer = own;
+    /* What is unpacked must not share memory. */
+#define UNPACK(words)                                                                     \
+    assert_fails(kiln_plan_unpack(quantizing, NULL, KILN_GEMM_B, &packed, &there.tensor), \
+                 KILN_INVALID, words)
+    int64_t stride = there.scale.strides[0];
+    there.scale.strides[0] = 0;
+    UNPACK("cannot unpack into its scales: its stride 0 is 0");
+    there.scale.strides[0] = stride;
+    own = there.zero_point.buffer;
+    there.zero_point.buffer = there.tensor.buffer;
+    UNPACK("overlaps its zero points");
+    there.zero_point.buffer = own;
     source.tensor.scale = NULL;
     PACK(&source.tensor, KILN_INVALID, "B lacks scales");
     assert_fails(kiln_plan_unpack(quantizing, NULL, KILN_GEMM_B, &packed, &source.tensor),

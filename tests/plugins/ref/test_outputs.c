@@ -342,6 +342,17 @@ static void test_operands_of_a_batch(void **state)
         }
 }
 
+/* The row stride of a matrix of one row says nothing. */
+static void test_stride_of_a_single_row(void **state)
+{
+    (void)state;
+    problem p = make(KILN_F32, KILN_F32, 1, 4, 1, KILN_GROUPING_NONE, 1);
+    problem_make(&p);
+    p.tensors[KILN_GEMM_A].strides[0] = p.tensors[KILN_GEMM_B].strides[0] = (int64_t)1 << 59;
+    problem_check(&p, "a single row", KILN_OK);
+    problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_gradients_of_an_empty_batch),
         cmocka_unit_test(test_gradient_of_a_column),
         cmocka_unit_test(test_operands_of_a_batch),
+        cmocka_unit_test(test_stride_of_a_single_row),
     };
     return cmocka_run_group_tests_name("ref: outputs", tests, NULL, NULL);
 }
