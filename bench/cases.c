@@ -76,7 +76,10 @@ static bool put(word_set *set, const char *word, bench_message *message)
         place++;
     if (place == MAXIMUM_WORDS)
         return bench_say(message, "more than %d different words", MAXIMUM_WORDS);
-    if (strlen(word) >= sizeof set->words[0] || strchr(word, ' '))
+    if (strlen(word) >= sizeof set->words[0])
+        return bench_say(message, "'%.40s…' is too long: a word has at most %d bytes", word,
+                         (int)sizeof set->words[0] - 1);
+    if (strchr(word, ' '))
         return bench_say(message, "'%.40s…' is no word of a case", word);
     memcpy(set->words[place], word, strlen(word) + 1);
     set->count += place == set->count;

@@ -16,6 +16,8 @@ conformance_libconformance_la_SOURCES = \
 	conformance/gemm/operand.c \
 	conformance/gemm/operand.h \
 	conformance/gemm/oracle.c \
+	conformance/gemm/planning.c \
+	conformance/gemm/planning.h \
 	conformance/gemm/quantize.c \
 	conformance/gemm/result.h \
 	conformance/gemm/sweep.c \
@@ -35,6 +37,7 @@ conformance_libconformance_la_SOURCES = \
 	conformance/plugin/abi/refuse.c \
 	conformance/plugin/abi/static.c \
 	conformance/plugin/device/bed.c \
+	conformance/plugin/device/capacity.c \
 	conformance/plugin/device/copy.c \
 	conformance/plugin/device/device.h \
 	conformance/plugin/device/event.c \

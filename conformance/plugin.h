@@ -26,7 +26,8 @@ typedef struct conformance_subject {
     int64_t cases; /* random cases of an operator's sweep */
     /* Asked while a check runs: true ends it, as failed. NULL = never. */
     bool (*interrupted)(void);
-    int time_limit_s;    /* of each check, in place of its own; 0 = its own */
+    int time_limit_s;    /* of each check, in place of its own; 0 = its own. Each plan may take as
+                            long beside */
     bool known_to_print; /* abi.silent has failed: other checks do not fail for what is printed */
 } conformance_subject;
 

@@ -6,6 +6,17 @@
 #include "conformance/gemm.h"
 #include "conformance/random.h"
 
+/* Whether an epilogue of a kind is asked for; NONE = whether there is none at all. */
+bool conformance_gemm_occurs(const kiln_gemm_desc *desc, uint32_t kind);
+
+/* An operand that is quantised in these blocks, as a descriptor says it of the stored tensor, whose
+ * rows are steps of k or not. */
+kiln_quantization conformance_gemm_quantization(const conformance_gemm_blocks *blocks,
+                                                bool k_is_row);
+
+/* Scales along `extent` elements; `block` -1 = one for all. */
+int64_t conformance_gemm_blocks_in(int64_t extent, int32_t block);
+
 /* The first number of a case's own sequence. */
 uint64_t conformance_case_random(uint64_t seed, int64_t index);
 

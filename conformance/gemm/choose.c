@@ -87,23 +87,28 @@ static conformance_gemm_blocks choose_blocks(uint64_t *random, uint32_t type)
     return blocks;
 }
 
+kiln_quantization conformance_gemm_quantization(const conformance_gemm_blocks *blocks,
+                                                bool k_is_row)
+{
+    kiln_quantization quantization = {.scale_type = blocks->scale_type,
+                                      .zero_type = blocks->zero_type};
+    quantization.block[!k_is_row] = blocks->along_k;
+    quantization.block[k_is_row] = blocks->across;
+    return quantization;
+}
+
 /* As the type says, or now and then with other blocks. */
-static kiln_quantization quantization_of(uint64_t *random, conformance_gemm_blocks blocks,
-                                         bool k_is_row)
+static kiln_quantization choose_quantization(uint64_t *random, conformance_gemm_blocks blocks,
+                                             bool k_is_row)
 {
     static const int32_t extents[] = {1, 2, 3, 7, 16, 32, 64, -1};
-    kiln_quantization quantization = {0};
     if (!blocks.scale_type && !blocks.zero_type)
-        return quantization;
+        return (kiln_quantization){0};
     if (conformance_random_one_in(random, 6))
         blocks.across = CONFORMANCE_RANDOM_OF(random, extents);
     if (conformance_random_one_in(random, 6))
         blocks.along_k = CONFORMANCE_RANDOM_OF(random, extents);
-    quantization.scale_type = blocks.scale_type;
-    quantization.zero_type = blocks.zero_type;
-    quantization.block[!k_is_row] = blocks.along_k;
-    quantization.block[k_is_row] = blocks.across;
-    return quantization;
+    return conformance_gemm_quantization(&blocks, k_is_row);
 }
 
 static void choose_types(uint64_t *random, conformance_gemm_case *test)
@@ -122,9 +127,9 @@ static void choose_types(uint64_t *random, conformance_gemm_case *test)
         b_blocks = choose_blocks(random, desc->b_type);
     }
     desc->a_quantization =
-        quantization_of(random, a_blocks, desc->head.flags & KILN_GEMM_TRANSPOSE_A);
+        choose_quantization(random, a_blocks, desc->head.flags & KILN_GEMM_TRANSPOSE_A);
     desc->b_quantization =
-        quantization_of(random, b_blocks, !(desc->head.flags & KILN_GEMM_TRANSPOSE_B));
+        choose_quantization(random, b_blocks, !(desc->head.flags & KILN_GEMM_TRANSPOSE_B));
 }
 
 /* A type that C or D may have. */
@@ -211,7 +216,7 @@ static kiln_epilogue choose_epilogue(uint64_t *random, uint32_t kind, uint32_t a
     return epilogue;
 }
 
-static bool occurs(const kiln_gemm_desc *desc, uint32_t kind)
+bool conformance_gemm_occurs(const kiln_gemm_desc *desc, uint32_t kind)
 {
     for (uint32_t i = 0; i < desc->epilogue_count; i++)
         if (desc->epilogues[i].kind == kind)
@@ -327,7 +332,7 @@ static void choose_maxima(uint64_t *random, conformance_gemm_case *test)
         desc->m = test->m;
         desc->k = test->k;
     }
-    if (occurs(desc, KILN_EPILOGUE_SWIGLU))
+    if (conformance_gemm_occurs(desc, KILN_EPILOGUE_SWIGLU))
         desc->n += desc->n % 2;
 }
 
@@ -409,7 +414,7 @@ void conformance_case_choose(uint64_t *random, conformance_gemm_case *test)
 
     choose_types(random, test);
     choose_epilogues(random, desc, (uint32_t)(index % CONFORMANCE_GEMM_KINDS));
-    bool pairs = occurs(desc, KILN_EPILOGUE_SWIGLU);
+    bool pairs = conformance_gemm_occurs(desc, KILN_EPILOGUE_SWIGLU);
     if (conformance_type_is_integer(desc->a_type) && conformance_type_is_integer(desc->b_type) &&
         conformance_random_one_in(random, 8))
         test->features = CONFORMANCE_GEMM_DEEP;
@@ -417,7 +422,7 @@ void conformance_case_choose(uint64_t *random, conformance_gemm_case *test)
     test->n = whole_pairs(desc, test->n);
     test->d_columns = pairs ? test->n / 2 : test->n;
     choose_maxima(random, test);
-    choose_outputs(random, desc, occurs(desc, KILN_EPILOGUE_QUANTIZE));
+    choose_outputs(random, desc, conformance_gemm_occurs(desc, KILN_EPILOGUE_QUANTIZE));
     choose_precision(random, desc);
     choose_group_alignment(random, desc);
     if (conformance_random_one_in(random, 3))
@@ -438,7 +443,8 @@ bool conformance_case_matches(const conformance_gemm_case *test,
     bool kind = filter->kinds == 0;
     for (uint32_t i = 0; i < CONFORMANCE_GEMM_KINDS; i++)
         kind |= (filter->kinds >> i & 1) &&
-                (i == KILN_EPILOGUE_NONE ? test->desc.epilogue_count == 0 : occurs(&test->desc, i));
+                (i == KILN_EPILOGUE_NONE ? test->desc.epilogue_count == 0
+                                         : conformance_gemm_occurs(&test->desc, i));
     return kind && (!filter->types || filter->types >> test->type & 1) &&
            (!filter->layouts || filter->layouts >> layout & 1) &&
            (!filter->groupings || filter->groupings >> test->desc.grouping & 1) &&

@@ -144,9 +144,8 @@ kiln_status conformance_job_bind(gemm_job *job, const kiln_gemm_args *args, cons
     if ((desc->grouping == KILN_GROUPING_MASKED || desc->grouping == KILN_GROUPING_K) &&
         job->batch != desc->groups)
         return refuse(KILN_INVALID, "D has not the groups of the descriptor", reason);
-    bool wide = desc->a_type == KILN_F64 || desc->d_type == KILN_I32;
-    job->alpha = wide ? args->alpha : (double)(float)args->alpha;
-    job->beta = wide ? args->beta : (double)(float)args->beta;
+    job->alpha = kiln_gemm_factor(desc, args->alpha);
+    job->beta = kiln_gemm_factor(desc, args->beta);
     status = bind_operands(job, args, reason);
     return status == KILN_OK ? bind_epilogues(job, args, reason) : status;
 }

@@ -124,7 +124,7 @@ static tensor_plan matrix_plan(uint32_t type, bool leads, int64_t leading, int64
                          .how = how | (leads ? LEADING : 0u)};
 }
 
-static int64_t blocks_in(int64_t extent, int32_t block)
+int64_t conformance_gemm_blocks_in(int64_t extent, int32_t block)
 {
     return block > 0 ? round_to(extent, block) / block : extent > 0;
 }
@@ -138,9 +138,11 @@ static bool make_scales(uint64_t *random, conformance_gemm_case *test, uint32_t 
     const kiln_tensor *tensor = &test->tensors[slot].tensor;
     uint32_t last = tensor->rank - 1;
     bool leads = tensor->rank == 3 && !conformance_random_one_in(random, 4);
-    tensor_plan plan = matrix_plan(
-        type, leads, tensor->shape[0], blocks_in(tensor->shape[last - 1], quantization->block[0]),
-        blocks_in(tensor->shape[last], quantization->block[1]), BROADCAST | ALIGNED | EITHER_WAY);
+    tensor_plan plan =
+        matrix_plan(type, leads, tensor->shape[0],
+                    conformance_gemm_blocks_in(tensor->shape[last - 1], quantization->block[0]),
+                    conformance_gemm_blocks_in(tensor->shape[last], quantization->block[1]),
+                    BROADCAST | ALIGNED | EITHER_WAY);
     return make_tensor(random, test, scale_slot, &plan);
 }
 
@@ -272,9 +274,10 @@ bool conformance_case_make_tensors(uint64_t *random, conformance_gemm_case *test
     else if (made && desc->c_type != KILN_TYPE_NONE)
         made = make_like_d(random, test, KILN_GEMM_C, desc->c_type, test->n, batched, BROADCAST);
     if (made && desc->d_quantization.scale_type)
-        made = make_like_d(random, test, KILN_GEMM_D_SCALE, desc->d_quantization.scale_type,
-                           blocks_in(test->d_columns, desc->d_quantization.block[1]), batched,
-                           ALIGNED | EITHER_WAY);
+        made =
+            make_like_d(random, test, KILN_GEMM_D_SCALE, desc->d_quantization.scale_type,
+                        conformance_gemm_blocks_in(test->d_columns, desc->d_quantization.block[1]),
+                        batched, ALIGNED | EITHER_WAY);
     made = made && make_operands(random, test, batched) && make_groups(random, test);
     if (made)
         promise_alignments(test);

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "conformance/gemm/planning.h"
 #include "conformance/plugin/load.h"
 #include "conformance/random.h"
 #include "conformance/sanitizers.h"
@@ -32,6 +33,7 @@ enum {
 typedef struct last_words {
     char calling[64];   /* function of the plugin that the check itself called */
     char activity[512]; /* kiln_activity() when it ended */
+    conformance_planning planning;
 } last_words;
 
 /* What comes through the pipe. The token is not known to the plugin. */
@@ -81,13 +83,6 @@ void conformance_skip(conformance_report *report, const char *format, ...)
     if (report->verdict == CONFORMANCE_CHECK_PASSED)
         set_verdict(report, CONFORMANCE_CHECK_NOT_APPLICABLE, format, arguments);
     va_end(arguments);
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* ---- In the process of the check ---- */
@@ -178,6 +173,7 @@ static void run_here(const conformance_check *check, const conformance_subject *
     memset(&made, 0, sizeof made);
     made.token = token;
     is_main = true;
+    conformance_planning_keep(&words->planning);
     catch_signals();
     atexit(keep_last_words);
     check->run(subject, &made.report);
@@ -308,11 +304,16 @@ static bool reap(child *self)
     return ended != 0;
 }
 
-static bool wait_until(child *self, int64_t end_ms, const conformance_subject *subject)
+/* True when the process ends within the limit, which does not count the time that plans take, or is
+ * for one of these alone. The plugin may be slow there, but not for ever. */
+static bool wait_for(child *self, int64_t limit_ms, const conformance_subject *subject)
 {
+    static conformance_planning none;
     bool closed = false;
+    int64_t begin_ms = conformance_planning_now_ms();
     while (!reap(self)) {
-        int64_t left = end_ms - now_ms();
+        int64_t left = conformance_planning_left_ms(subject ? &self->words->planning : &none,
+                                                    begin_ms, limit_ms);
         self->interrupted = subject && subject->interrupted && subject->interrupted();
         if (left <= 0 || self->interrupted)
             return false;
@@ -326,11 +327,11 @@ static bool wait_until(child *self, int64_t end_ms, const conformance_subject *s
 
 static void finish(child *self, int64_t limit_s, const conformance_subject *subject)
 {
-    if (!wait_until(self, now_ms() + limit_s * 1000, subject)) {
+    if (!wait_for(self, limit_s * 1000, subject)) {
         self->timed_out = !self->interrupted;
         bool interrupted = self->interrupted;
         kill(self->process, SIGTERM); /* it says where it is, if it still can */
-        if (!wait_until(self, now_ms() + GRACE_MS, NULL)) {
+        if (!wait_for(self, GRACE_MS, NULL)) {
             kill(self->process, SIGKILL);
             while (waitpid(self->process, &self->status, 0) < 0 && errno == EINTR)
                 ;

@@ -7,17 +7,17 @@
 #include "conformance/plugin/load.h"
 #include "kiln/gemm.h"
 
-enum { CONFORMANCE_SERVED = 128 };
+enum { CONFORMANCE_SERVED = 320 };
 
 /* One descriptor that is served on one device. */
 typedef struct conformance_served {
     kiln_device *device;
     kiln_gemm_desc desc;
-    const char *name; /* "f32", "bf16 to f32": for messages */
+    const char *name; /* of its types, "bf16": for messages */
 } conformance_served;
 
-/* Small GEMMs of every kind of operand, on the host and the plugin's devices, that query says yes
- * to. */
+/* Small GEMMs of every kind of operand, exact or else fast, on the host and the plugin's devices,
+ * that query says yes to. */
 int64_t conformance_find_served(const conformance_instance *instance,
                                 const kiln_operator_table *table,
                                 conformance_served served[CONFORMANCE_SERVED]);
@@ -26,5 +26,10 @@ int64_t conformance_find_served(const conformance_instance *instance,
 kiln_status conformance_query(const conformance_instance *instance,
                               const kiln_operator_table *table, kiln_device *device,
                               const kiln_op_head *descriptor, kiln_answer *answer);
+
+/* Calls plan. */
+kiln_status conformance_make_plan(const conformance_instance *instance,
+                                  const kiln_operator_table *table,
+                                  const kiln_plan_request *request, void **plan);
 
 #endif

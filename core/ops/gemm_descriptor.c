@@ -104,9 +104,8 @@ static kiln_status check_quantization(char name, const kiln_quantization *quanti
         return status;
     if (scale && !is_scale_type(scale))
         return kiln_fail(KILN_INVALID,
-                         "gemm: %c_quantization.scale_type is %s; it must be f32, f16, bf16, e4m3 "
-                         "or ue8m0",
-                         name, kiln_type_name(scale));
+                         "gemm: %c_quantization.scale_type is %s; it must be f32, %se4m3 or ue8m0",
+                         name, kiln_type_name(scale), name == 'd' ? "" : "f16, bf16, ");
     if (zero && (zero != type || !is_integer(type)))
         return kiln_fail(KILN_INVALID,
                          "gemm: %c_quantization.zero_type is %s, but %c_type is %s; zero points "

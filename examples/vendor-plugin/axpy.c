@@ -45,6 +45,9 @@ static kiln_status axpy_plan_make(void *instance, const kiln_plan_request *reque
     const char *reason = why_not(acme, request->device, request->descriptor, &desc);
     if (reason)
         return acme->host->set_error(KILN_UNSUPPORTED, "%s", reason);
+    if (request->parameter_count)
+        return acme->host->set_error(KILN_INVALID, "acme.axpy: there is no tuning parameter '%s'",
+                                     request->parameters[0].name);
     axpy_plan *plan = malloc(sizeof *plan);
     if (!plan)
         return acme->host->set_error(KILN_NO_MEMORY, "acme.axpy: out of memory while planning");
@@ -53,16 +56,19 @@ static kiln_status axpy_plan_make(void *instance, const kiln_plan_request *reque
     return KILN_OK;
 }
 
+/* NULL for what is not as it must be. */
 static float *vector(const axpy_plan *plan, const kiln_args_head *arguments, uint32_t slot)
 {
     const kiln_tensor *tensor = &arguments->tensors[slot];
+    const int64_t size = sizeof(float);
     bool fits = tensor->type == KILN_F32 && tensor->layout == KILN_LAYOUT_STRIDED &&
                 tensor->rank == 1 && tensor->shape[0] == plan->count &&
                 (tensor->strides[0] == 1 || plan->count <= 1) && tensor->byte_offset >= 0;
-    if (fits && tensor->buffer)
-        fits = plan->host->buffer_bytes(tensor->buffer) - tensor->byte_offset >=
-               plan->count * (int64_t)sizeof(float);
-    return fits ? (float *)kiln_tensor_address(plan->host, tensor) : NULL;
+    if (fits && tensor->buffer) /* divided, since count * size may be beyond 64 bits */
+        fits =
+            (plan->host->buffer_bytes(tensor->buffer) - tensor->byte_offset) / size >= plan->count;
+    char *address = fits ? kiln_tensor_address(plan->host, tensor) : NULL;
+    return (uintptr_t)address % sizeof(float) == 0 ? (float *)address : NULL;
 }
 
 static kiln_status axpy_run(void *object, const kiln_run_context *context,
@@ -80,10 +86,10 @@ static kiln_status axpy_run(void *object, const kiln_run_context *context,
     const float *x = vector(plan, arguments, ACME_AXPY_X);
     float *y = vector(plan, arguments, ACME_AXPY_Y);
     if (plan->count > 0 && (!x || !y))
-        return plan->host->set_error(
-            KILN_INVALID,
-            "acme.axpy: %s must be a contiguous f32 vector of %lld elements in host memory",
-            x ? "y" : "x", (long long)plan->count);
+        return plan->host->set_error(KILN_INVALID,
+                                     "acme.axpy: %s must be a contiguous, aligned f32 vector of "
+                                     "%lld elements in host memory",
+                                     x ? "y" : "x", (long long)plan->count);
     /* The whole when parts is 0, else our share. */
     int64_t parts = context->parts ? context->parts : 1;
     int64_t begin = plan->count * context->part / parts,

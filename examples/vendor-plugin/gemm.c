@@ -73,6 +73,9 @@ static kiln_status gemm_plan_make(void *instance, const kiln_plan_request *reque
     const acme_instance *acme = instance;
     if (kiln_check_request(request, sizeof *request) != KILN_OK)
         return acme->host->set_error(KILN_UNSUPPORTED, "acme gemm: the request is too new");
+    if (request->parameter_count)
+        return acme->host->set_error(KILN_INVALID, "acme gemm: there is no tuning parameter '%s'",
+                                     request->parameters[0].name);
     gemm_plan *plan = malloc(sizeof *plan);
     if (!plan)
         return acme->host->set_error(KILN_NO_MEMORY, "acme gemm: out of memory while planning");

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-check_PROGRAMS += tests/conformance/test_gemm_cases tests/conformance/test_gemm_oracle
+check_PROGRAMS += tests/conformance/test_gemm_cases tests/conformance/test_gemm_ratio
+check_PROGRAMS += tests/conformance/test_gemm_oracle tests/conformance/test_gemm_oracle_groups tests/conformance/test_gemm_oracle_scales
 if PLUGIN_REF
 check_PROGRAMS += tests/conformance/test_gemm
 LONG_TESTS += tests/conformance/test_gemm
@@ -19,7 +20,16 @@ endif
 tests_conformance_test_gemm_cases_SOURCES = \
 	tests/conformance/naive.c \
 	tests/conformance/naive.h \
+	tests/conformance/naive_element.c \
+	tests/conformance/naive_epilogue.c \
+	tests/conformance/naive_parts.h \
+	tests/conformance/naive_rows.c \
+	tests/conformance/naive_sum.c \
 	tests/conformance/test_gemm_cases.c
+GEMM_QUESTION = tests/conformance/question.c tests/conformance/question.h
+tests_conformance_test_gemm_oracle_SOURCES = tests/conformance/test_gemm_oracle.c $(GEMM_QUESTION)
+tests_conformance_test_gemm_oracle_groups_SOURCES = tests/conformance/test_gemm_oracle_groups.c $(GEMM_QUESTION)
+tests_conformance_test_gemm_oracle_scales_SOURCES = tests/conformance/test_gemm_oracle_scales.c $(GEMM_QUESTION)
 
 # What the backends of the tree serve of a fixed set of cases.
 TEST_HELPERS += tests/conformance/count_cases

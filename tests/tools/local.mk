@@ -53,6 +53,12 @@ tests_tools_test_recorded_SOURCES = tests/tools/test_recorded.c \
 tests_tools_test_recorded_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_tools_test_recorded_LDADD = support/libkilnsupport.la $(TEST_LIBS) $(JANSSON_LIBS)
 
+# Zeroing what a step makes, from the program's own source.
+check_PROGRAMS += tests/tools/test_zero
+tests_tools_test_zero_SOURCES = tests/tools/test_zero.c tools/kiln/zero.c
+tests_tools_test_zero_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+tests_tools_test_zero_LDADD = $(CORE_FIXTURE) $(BARE_TEST_LIBS)
+
 # Comparing what a step makes, from the program's own source.
 check_PROGRAMS += tests/tools/test_judge
 tests_tools_test_judge_SOURCES = tests/tools/test_judge.c tools/kiln/judge.c

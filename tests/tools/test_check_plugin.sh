@@ -53,6 +53,8 @@ certified() {
 }
 
 certified "$built/ref.so" ref
+says stdout "# operators kiln.gemm/1: query and plan tried, never run"
+result "and the certificate says what was done with its operators"
 says stdout "device.alloc # SKIP not applicable: it offers no kiln.device/1"
 result "what does not apply says why"
 case " $KILN_TEST_PLUGINS " in
@@ -130,6 +132,17 @@ if wide wide; then
     says stdout "# verdict  certified at level abi" "abi.plan # SKIP not applicable: it serves no descriptor"
     problem=${problem:-$(grep "abi.query-tail.*SKIP\|abi.query-flags.*SKIP\|abi.plan-refuses.*SKIP" stdout)}
     result "a vendor's descriptor of 1,024 bytes is right"
+    says stdout "# operators wide.sort/1: query and plan tried, never run"
+    lacks stdout "not looked at"
+    invoke 0 $check --level op ./wide.so
+    says stdout "it has no operator that the levels above know; results of wide.sort/1 were not looked at"
+    result "the certificate says that it is never run"
+    invoke 0 $check --level op --json ./wide.so
+    says stdout '"name": "wide.sort/1"' '"found": "query and plan tried, never run"'
+    result "and JSON says so"
+    wide wide -DNO_OUTPUTS
+    caught ./wide.so abi.required-functions "its table of wide.sort/1 lacks outputs: Kiln does not know this operator" \
+        --only abi.required-functions
     wide wide -DQUERY_IS_DEAF
     caught ./wide.so abi.query-tail "accepts a descriptor that is longer than any may be, and whose last byte is not zero" --only abi.query-tail
     wide wide -DPLAN_IS_DEAF
@@ -160,6 +173,8 @@ if ${CC:-cc} -std=gnu11 -O1 -I"$KILN_TEST_SRCDIR/include" -DREAL="\"$built/ref.s
         workspace-bound parts argument-structs; do
         grep -q "^ok [0-9]* - op.gemm.$name\$" stdout || problem="${problem:-op.gemm.$name does not apply, or is not there}"
     done
+    says stdout "# operators kiln.gemm/1: results compared"
+    lacks stdout "not looked at"
     result "a plugin for e4m3 with scales alone is certified, and all that can apply does"
 
     # spoiled WHAT OPTIONS CHECK…: each of these checks fails, and no other runs.
@@ -231,7 +246,7 @@ says stdout "abi.silent # SKIP greets people * politely" "1 passed, 0 failed, 1 
 result "a check that fails as foreseen is skipped"
 echo 'abi.loads it was broken once' >>skips
 invoke 1 $check $loud --skip skips "$hostile"
-says stdout "not ok 3 - skip of abi.loads" "skips:4: the check passes; take the line out" "1..3" "1 skips not used" "# verdict  not certified"
+says stdout "not ok 3 - skip of abi.loads" "skips:4: the check passes; take the line out" "1..3" "1 skip not used" "# verdict  not certified"
 result "a skip of a check that passes is an error"
 printf 'abi.silent it prints\nabi.nonsense no\n' >skips
 invoke 1 $check $loud --skip skips "$hostile"

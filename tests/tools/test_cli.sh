@@ -113,6 +113,18 @@ rejects "explain: unknown type" 2 "type=f17: no such type" kiln explain $gemm ty
 rejects "explain: negative dimension" 2 "m=-1" kiln explain kiln.gemm/1 m=-1 n=1 k=1 type=f32
 rejects "explain: dimension that is no number" 2 "m=1x" kiln explain kiln.gemm/1 m=1x n=1 k=1 type=f32
 rejects "explain: huge dimension" 2 "m=99999999999999999999" kiln explain kiln.gemm/1 m=99999999999999999999 n=1 k=1 type=f32
+rejects "explain: dimension beyond the largest" 2 "m=281474976710657: a whole number from 0 to 281474976710656 is wanted" \
+    kiln explain kiln.gemm/1 m=281474976710657 n=1 k=1 type=f32
+rejects "explain: dynamic of an unknown name" 2 "a list of m, n, k and batch is wanted, not 'x'" kiln explain $gemm type=f32 dynamic=m,x
+rejects "explain: dynamic of nothing" 2 "not ''" kiln explain $gemm type=f32 dynamic=m,
+many=m,n,k,m,n,k,m,n,k,m,n,k,m,n,k,m,n,k,m,n,k,m,n,k,m,n,k,m,n,k,m,n,k
+rejects "explain: an unknown name at the end of a long list" 2 "not 'nonsense'" kiln explain $gemm type=f32 dynamic=$many,nonsense
+invoke 0 kiln explain $gemm type=f32 dynamic=$many,batch --profile ref
+result "explain: a long list of dynamic dimensions"
+rejects "explain: scales of D of an unknown type" 2 "d_scale=f17: no such type; scales are f32, e4m3 or ue8m0" kiln explain $gemm type=i8 d_scale=f17
+rejects "explain: scales of D that are i8" 1 "it must be f32, e4m3 or ue8m0" kiln explain $gemm type=f32 d=i8 d_scale=i8 --profile ref
+rejects "bench: a word that is too long" 2 "is too long: a word has at most 95 bytes" kiln bench gemm m=1 n=1 k=1 type=f32 \
+    epilogues=$(printf 'relu,%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18)relu
 rejects "explain: unknown epilogue" 2 "unknown epilogue 'rely' (did you mean 'relu'?)" kiln explain $gemm type=f32 epilogues=bias,rely
 rejects "explain: clip without limits" 2 "clip takes two numbers" kiln explain $gemm type=f32 epilogues=clip:1
 rejects "explain: clip upside down" 2 "lower limit" kiln explain $gemm type=f32 epilogues=clip:1:0

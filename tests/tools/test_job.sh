@@ -202,6 +202,15 @@ refuses "two outputs to one file by two names" "another output goes there too" "
 "
 refuses "classes of a vector" "one column per class" "$head${step}outputs: {c: {scores: v, file: c.npy}}
 "
+refuses "a backend without a name" "backend: a name is wanted" "${head}steps: [{operator: kiln.gemm/1, a: a, b: b, d: d, backend: ''}]
+"
+refuses "a device without a name" "device: a name is wanted" "${head}steps: [{operator: kiln.gemm/1, a: a, b: b, d: d, device: ''}]
+"
+refuses "a file without a name" "the name of a file is wanted" "schema: 1
+tensors: {a: '', b: b.npy}
+$step"
+refuses "an output whose name is too long" "which is too long; most file systems take 255" "$head${step}outputs: {d: $(printf '%0252d' 0).npy}
+"
 refuses "an output to a folder that does not exist" "No such file or directory" "$head${step}outputs: {d: nowhere/d.npy}
 "
 refuses "an unknown check" "(did you mean 'accuracy'?)" "$head${step}checks: [{acuracy: {}}]

@@ -88,6 +88,9 @@ rejects "gemm: residual of a wrong shape" 1 "but the result is [2, 3]" $gemm $sa
 rejects "gemm: c of a wrong shape" 1 "but the result is [2, 3]" $gemm $same_run --c square.npy --beta 1
 rejects "gemm: types that nobody serves" 1 "step 'gemm': " $gemm --a bytes.npy --b square.npy --type-out i64
 rejects "gemm: unknown backend" 1 "nosuch" $gemm $same_run --backend nosuch
+rejects "gemm: a backend without a name" 2 "--backend takes a name" $gemm $same_run --backend ''
+rejects "gemm: a device without a name" 2 "--device takes a name" $gemm $same_run --device ''
+rejects "gemm: a file without a name" 1 "the name of a file is wanted" $gemm --a '' --b eye.npy
 rejects "gemm: unknown device" 1 "npu:9" $gemm $same_run --device npu:9
 rejects "gemm: unknown backend to compare with" 1 "--compare nosuch" $gemm $same_run --compare nosuch
 npy two_batches.npy '<f4' '2, 2, 3' "$(f32 1 2 3 4 5 6 1 2 3 4 5 6)"
@@ -154,6 +157,9 @@ rm -f out/*
 # ---- Outputs ----
 
 rejects "out: folder that does not exist" 1 "No such file or directory" kiln run gemm $same_run --out nowhere/d.npy
+long=$(printf '%0256d' 0)
+rejects "out: a name that is too long" 1 "which is too long; most file systems take 255" kiln run gemm $same_run --out "out/$long.npy"
+rejects "out: a folder whose name is too long" 1 "which is too long" kiln run gemm $same_run --out "$long/d.npy"
 mkdir folder.npy
 rejects "out: a folder" 1 "not a regular file" kiln run gemm $same_run --out folder.npy
 rejects "out: unknown suffix" 1 "must end in .npy, .npz or .safetensors" kiln run gemm $same_run --out out/d.txt

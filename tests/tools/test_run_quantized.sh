@@ -47,8 +47,14 @@ npy gb.npy '<f4' '2, 2' "$(f32 100 200 1000 2000)"
 npy i8.npy '|i1' '2, 3' '\001\002\003\377\376\375'
 npy u8.npy '|u1' '3, 2' '\012\013\014\015\016\017'
 npy ten.npy '|u1' '1,' '\012'
+npy ten2.npy '|u1' '1, 2' '\012\012'
 npy ks.npy '<f4' '3, 1' "$(f32 1 0.5 0.25)"
 npy i4.npy '|u1' '2, 2' '\041\003\377\016'
+npy r192.npy '|u1' '1, 192' "$(awk 'BEGIN { for (i = 0; i < 192; i++) printf "\\070" }')"
+npy c192.npy '|u1' '192, 1' "$(awk 'BEGIN { for (i = 0; i < 192; i++) printf "\\070" }')"
+npy s12.npy '<f4' '1, 2' "$(f32 1 10)"
+npy s41.npy '<f4' '4, 1' "$(f32 1 2 3 4)"
+npy six.npy '|u1' '6, 2' '\070\070\070\070\070\070\070\070\070\070\070\070'
 npy rows.npy '<i4' '3,' "$(i32 1 -1 0)"
 npy beyond.npy '<i4' '3,' "$(i32 1 2 0)"
 npy counts.npy '<i4' '2,' "$(i32 1 2)"
@@ -58,7 +64,7 @@ npy wide.npy '<i8' '2,' '\001\000\000\000\000\000\000\000\001\000\000\000\000\00
 files='id: {file: id.npy, type: e4m3}, w: {file: w.npy, type: e4m3, scale: ws}, ws: ws.npy, s3: s3.npy, s31: s31.npy, s2: s2.npy,
     s22: s22.npy, one: one.npy, a: a.npy, a3: a3.npy, square: square.npy, eye2: eye2.npy, eye: eye.npy, b4: b4.npy, gb: gb.npy,
     i8: i8.npy, u8: u8.npy, ten: ten.npy, ks: ks.npy, rows: rows.npy, beyond: beyond.npy, counts: counts.npy, ends: ends.npy,
-    none: none.npy, wide: wide.npy'
+    none: none.npy, wide: wide.npy, s12: s12.npy, s41: s41.npy'
 
 # job TENSORS STEP [REST]: a job of one step, written to job.yaml.
 job() {
@@ -83,9 +89,21 @@ computes "a scale for each column" '3, 2' "$(f32 1 20 0.5 10 2 20)" 'x: {file: x
 computes "one scale" '3, 2' "$(f32 10 20 5 10 20 20)" 'x: {file: x.npy, type: e4m3, scale: one}' 'a: x, b: id, d: d'
 computes "a scale for each block" '3, 2' "$(f32 1 20 0.5 10 4 6)" \
     'x: {file: x.npy, type: e4m3, scale: s22, block: [2, 1]}' 'a: x, b: id, d: d'
+# Blocks of 128 and 64; halves would give 1056.
+computes "a block that is not said is a power of two" '1, 1' "$(f32 768)" \
+    'x: {file: r192.npy, type: e4m3, scale: s12}, y: {file: c192.npy, type: e4m3}' 'a: x, b: y, d: {name: d, type: f32}'
+computes "another one is said" '1, 1' "$(f32 1056)" \
+    'x: {file: r192.npy, type: e4m3, scale: s12, block: [1, 96]}, y: {file: c192.npy, type: e4m3}' 'a: x, b: y, d: {name: d, type: f32}'
 npy diagonal.npy '<f4' '2, 2' "$(f32 1 0 0 10)"
 computes "of B, transposed" '2, 3' "$(f32 1 1 1 20 20 10)" \
     'x: {file: x.npy, type: e4m3, scale: s31}, y: diagonal.npy' 'a: y, b: x, transpose_b: true, d: d'
+invoke 0 kiln explain kiln.gemm/1 m=8 n=8 k=8 a=e4m3 b=i8
+says stdout "e4m3×i8→f32"
+invoke 0 kiln explain kiln.gemm/1 m=8 n=8 k=8 a=i8 b=e4m3
+says stdout "i8×e4m3→f32"
+invoke 0 kiln explain kiln.gemm/1 m=8 n=8 k=8 a=e4m3 b=e5m2
+says stdout "e4m3×e5m2→e4m3"
+result "the type of D where one of A and B is an integer"
 computes "e4m3 and f32 together: D is f32" '3, 2' "$(f32 1 2 0.5 1 2 2)" 'x: {file: x.npy, type: e4m3}' 'a: x, b: eye2, d: d'
 computes "zero points, one for all" '2, 2' "$(f32 16 22 -16 -22)" \
     'y: {file: u8.npy, zero_point: ten}' 'a: i8, b: y, d: {name: d, type: f32}'
@@ -95,6 +113,31 @@ computes "i4, two in a byte" '2, 4' "$(f32 -1 0 -1 0 -1 2 1 0)" 'y: {file: i4.np
 type_i4='y: {file: i4.npy, type: i4, scale: y_scale, block: [1, 2]}, y_scale: s22.npy'
 computes "i4 with a scale for every two columns" '2, 4' "$(f32 -3 -2 18 0 -5 -2 66 0)" "$type_i4" 'a: square, b: y, d: d'
 
+npy z3.npy '|u1' '1, 1' '\003'
+npy z33.npy '|u1' '1, 1' '\063'
+npy zv3.npy '|u1' '1,' '\003'
+npy minus.npy '|i1' '1, 1' '\375'
+npy rows3.npy '|u1' '2, 1' '\001\002'
+npy z21.npy '|u1' '1, 1' '\022'
+# y is 1 2 3 0 and -1 -1 -2 0.
+for zero in z3 z33 zv3; do
+    computes "i4: one zero point, $zero" '2, 4' "$(f32 -10 -9 -10 -9 -22 -19 -20 -21)" \
+        "y: {file: i4.npy, type: i4, zero_point: z}, z: {file: $zero.npy, type: i4}" 'a: square, b: y, d: d'
+done
+computes "i4: one zero point below 0" '2, 4' "$(f32 8 9 8 9 20 23 22 21)" \
+    'y: {file: i4.npy, type: i4, zero_point: z}, z: {file: minus.npy, type: i4}' 'a: square, b: y, d: d'
+computes "i4: one zero point for each row" '2, 4' "$(f32 -6 -5 -6 -5 -12 -9 -10 -11)" \
+    'y: {file: i4.npy, type: i4, zero_point: z}, z: {file: rows3.npy, type: i4}' 'a: square, b: y, d: d'
+computes "i4: one zero point, several scales" '2, 4' "$(f32 -14 -13 -48 -57 -24 -21 -84 -111)" \
+    "y: {file: i4.npy, type: i4, scale: y_scale, block: [1, 2], zero_point: z}, y_scale: s22.npy, z: {file: two3.npy, type: i4}" \
+    'a: square, b: y, d: d'
+computes "i4: two zero points in a byte, by the block" '2, 4' "$(f32 -7 -6 -4 -3 -15 -12 -6 -7)" \
+    'y: {file: i4.npy, type: i4, zero_point: z, block: [2, 2]}, z: {file: z21.npy, type: i4}' 'a: square, b: y, d: d'
+invoke 0 kiln run gemm --a square.npy --b i4.npy --b-type i4 --b-zero-point z3.npy --out out/d.npy --compare oracle
+holds out/d.npy '2, 4' "$(f32 -10 -9 -10 -9 -22 -19 -20 -21)"
+result "gemm: i4 with one zero point"
+rm -f out/*
+
 # ---- Groups ----
 
 grouped='x: {file: x.npy, type: e4m3, scale: s31}'
@@ -102,6 +145,17 @@ computes "contiguous groups of a quantised product; padding is 0" '3, 2' "$(f32 
     'a: x, b: w, groups: {contiguous: rows}, d: d'
 computes "a bias for each group" '3, 2' "$(f32 1020 2040 0 0 101 201)" "$grouped" \
     'a: x, b: w, groups: {contiguous: rows}, epilogues: [{bias: gb}], d: d'
+job "$grouped" 'a: x, b: w3, groups: {contiguous: rows}, d: {name: h, type: e2m1, scale: s}}, {operator: kiln.gemm/1, a: h, b: eye, d: {name: d, type: f32}' \
+    'outputs: {d: d.npy}'
+sed -i 's|^tensors: {|&w3: {file: w3.npy, type: e4m3}, |' job.yaml
+npy w3.npy '|u1' '2, 2, 3' '\070\000\000\000\070\000\070\000\000\000\070\000'
+invoke 0 kiln run job.yaml --out-dir out --compare oracle
+[ "$(grep -c "  passed$" stdout)" -eq 2 ] || problem="${problem:-not two comparisons}"
+tail -c 24 out/d.npy | head -c 12 >found.bytes
+head -c 12 /dev/zero >expected.bytes
+same found.bytes expected.bytes
+rm -f out/*
+result "contiguous groups into rows of half a byte more; padding is 0"
 computes "masked groups; B serves them all" '2, 2, 3' "$(f32 1 2 3 0 0 0 1 2 3 4 5 6)" 'z: a.npy' \
     'a: a3, b: eye, groups: {masked: counts}, d: d'
 computes "groups by k" '2, 2, 3' "$(f32 1 2 0 4 5 0 0 0 3 0 0 6)" 'z: a.npy' 'a: a, b: eye, groups: {k: ends}, d: d'
@@ -199,11 +253,15 @@ refuses "a scale of a scale" "scale 'w' has a scale or a zero_point itself" 'x: 
 refuses "its own scale" "scale 'x' has a scale" 'x: {file: x.npy, scale: x}' "$plain"
 refuses "a scale of f32" "'x' is f32; scales and zero points are for e4m3" 'x: {file: a.npy, scale: s2}' "$plain"
 refuses "a scale that is i32" "scale 'rows' is i32; f32, f16, bf16, e4m3 or ue8m0 is wanted" 'x: {file: i8.npy, scale: rows}' "$plain"
-refuses "a scale that does not fit" "scale 's22' is [2, 2], which does not fit 'x' [3, 2]: say which elements share one" \
-    'x: {file: x.npy, type: e4m3, scale: s22}' "$plain"
+refuses "a scale that does not fit" "scale 's41' is [4, 1], which does not fit 'x' [6, 2]: say which elements share one, as in block: [1, 96]" \
+    'x: {file: six.npy, type: e4m3, scale: s41}' "$plain"
 refuses "a scale that does not fit its block" "by its block, [2, 1] is wanted" \
     'x: {file: x.npy, type: e4m3, scale: s22, block: [2, 2]}' "$plain"
-refuses "a vector that fits twice" "shape it [n, 1] or [1, n]" 'y: {file: id.npy, type: e4m3, scale: s2}' "$plain"
+refuses "a zero point that does not fit the scale" "zero_point 'ten2' is [1, 2], which does not fit 'x' [3, 2]: by its scale, [3, 1]" \
+    'x: {file: u8.npy, scale: s31, zero_point: ten2}, ten2: ten2.npy' "$plain"
+refuses "a vector that fits nothing" "one for each row, one for each column or one for each group" \
+    'x: {file: six.npy, type: e4m3, scale: s3}' "$plain"
+refuses "a vector that fits twice" "shape it [n, 1], [1, n] or [n, 1, 1] where several would do" 'y: {file: id.npy, type: e4m3, scale: s2}' "$plain"
 refuses "block without a scale" "of which there is none" 'x: {file: x.npy, block: [1, 1]}' "$plain"
 refuses "a block that is no pair" "as in [1, 128]" 'x: {file: i8.npy, scale: s2, block: 128}' "$plain"
 refuses "a block of nothing" "block: expected an integer from 1" 'x: {file: i8.npy, scale: s2, block: [0, 1]}' "$plain"
@@ -224,16 +282,45 @@ refuses "another number of groups" "'a3' is [2, 2, 3]; there are 3 groups" 'z: a
 refuses "an alignment of nothing" "alignment: expected an integer from 1" 'z: a.npy' "$plain, groups: {k: ends, alignment: 0}"
 refuses "an odd number of columns for swiglu" "swiglu pairs columns, 2 to a pair, but there are 3" 'z: a.npy' "$plain, epilogues: [swiglu]"
 refuses "swiglu of nothing" "swiglu takes halves or the columns of a piece" 'z: a.npy' "$plain, epilogues: [{swiglu: 0}]"
+refuses "swiglu of nothing, in one sentence" "a whole number from 1 to 2147483647, not '0'" 'z: a.npy' "$plain, epilogues: [{swiglu: 0}]"
+lacks stderr "::"
+refuses "swiglu of a list" "swiglu takes halves or the columns of a piece" 'z: a.npy' "$plain, epilogues: [{swiglu: [1]}]"
+refuses "swiglu twice" "step 'd': swiglu can be there only once" 'z: a.npy' 'a: a, b: b4, d: d, epilogues: [swiglu, {swiglu: halves}]'
+refuses "quantize that is not last" "step 'd': quantize must be the last epilogue" 'z: a.npy' \
+    'a: a, b: eye, d: {name: d, type: i8, scale: s}, epilogues: [quantize, relu]'
+refuses "quantize that is not last, without scales" "step 'd': quantize must be the last epilogue" 'z: a.npy' "$plain, epilogues: [quantize, relu]"
+refuses "two numbers where one is wanted" "zero_point 'z' has one number of i4 in a byte" \
+    'y: {file: i4.npy, type: i4, zero_point: z}, z: {file: z21.npy, type: i4}' "$plain"
 refuses "each without a batch" "there is neither a batch nor a grouping" 'z: a.npy' "$plain, epilogues: [{bias_gradient: {name: g, each: true}}]"
 refuses "a bias gradient of that name already" "there already is a tensor 'a'" 'z: a.npy' "$plain, epilogues: [{bias_gradient: a}]"
 refuses "a bias gradient that the step reads" "made by this very step" 'z: a.npy' "$plain, epilogues: [{bias_gradient: g}, {bias: g}]"
 refuses "quantize without a place for the scales" "quantize needs a name for the scales" 'z: a.npy' "$plain, epilogues: [quantize]"
 refuses "a quantised result without a type" "such as e4m3 or i8" 'z: a.npy' 'a: a, b: eye, d: {name: d, scale: s}'
-refuses "a quantised result of f16" "step 'd': " 'z: a.npy' 'a: a, b: eye, d: {name: d, type: f16, scale: s}'
+refuses "scales of a result that are f64" "the scales of d 'd' are f64; f32, e4m3 or ue8m0 is wanted" 'z: a.npy' \
+    'a: a, b: eye, d: {name: d, type: i8, scale: {name: s, type: f64}}'
+refuses "a quantised result of f16" "d 'd' is f16, which is not quantised" 'z: a.npy' 'a: a, b: eye, d: {name: d, type: f16, scale: s}'
 refuses "rows of a result that share a scale" "block must be [1, COLUMNS]" 'z: a.npy' \
     'a: a, b: eye, d: {name: d, type: i8, scale: s, block: [2, 1]}'
 job 'z: a.npy' 'a: a, b: eye, d: {name: d, type: i8, scale: s}' 'outputs: {c: {scores: d, file: c.npy}}'
 rejects "scores with scales" 1 "scores 'd' have scales" kiln run job.yaml --out-dir out
+# cannot_hold WHAT TEXT D OUTPUTS: that comes before anything runs.
+cannot_hold() {
+    job 'z: a.npy' "a: a, b: eye, d: $3" "outputs: $4"
+    rejects "$1" 1 "$2" kiln run job.yaml --out-dir out
+    says stderr "job.yaml:5:"
+    leaves out ""
+    result "$1: located, and nothing is left"
+}
+cannot_hold "e2m1 of three columns" "output 'd' is e2m1 [2, 3], but d.safetensors holds two elements in a byte" '{name: d, type: e2m1}' \
+    '{d: d.safetensors}'
+cannot_hold "the same with scales" "pad b so that their number is even" '{name: d, type: e2m1, scale: s}' '{d: d.safetensors, s: s.npy}'
+cannot_hold "i4 in .safetensors" "choose i8 or u8 as its type" '{name: d, type: i4, scale: s}' '{d: d.safetensors, s: s.npy}'
+cannot_hold "i4 in .npy" "choose i8 or u8 as its type" '{name: d, type: i4, scale: s}' '{d: d.npy, s: s.npy}'
+cannot_hold "a name that .safetensors has not" "cannot hold a tensor of that name" '__metadata__' '{__metadata__: d.safetensors}'
+job 'z: a.npy' 'a: a, b: b4, d: {name: d, type: e2m1}' 'outputs: {d: d.safetensors}'
+invoke 0 kiln run job.yaml --out-dir out
+result "e2m1 of four columns"
+rm -f out/*
 refuses "max_rel_error with precision fast" "max_rel_error is for precision auto" 'z: a.npy' "$plain, precision: fast, max_rel_error: 0.1"
 refuses "precision auto alone" "needs a max_rel_error" 'z: a.npy' "$plain, precision: auto"
 refuses "a max_rel_error beyond 1" "max_rel_error" 'z: a.npy' "$plain, max_rel_error: 2"
@@ -242,8 +329,26 @@ sed -i 's/z: a.npy/x3: {file: x.npy, type: e4m3}/' job.yaml
 rejects "a group beyond the last" 1 "step 'd': " kiln run job.yaml --out-dir out
 gemm="kiln run gemm --a i8.npy --b u8.npy --out out/d.npy"
 rejects "gemm: a block without a scale" 2 "--a-block is about --a-scale" $gemm --a-block 1x1
+rejects "gemm: a scale that does not fit its block" 1 "by its block, [3, 1] is wanted" \
+    kiln run gemm --a x.npy --a-type e4m3 --a-scale s22.npy --a-block 1x2 --b eye2.npy --out out/d.npy
+rejects "gemm: a scale that asks for a block" 1 "say which elements share one, as in --a-block 1x96" \
+    kiln run gemm --a six.npy --a-type e4m3 --a-scale s41.npy --b eye2.npy --out out/d.npy
+rejects "gemm: scales of a result that are f64" 1 "the scales of d 'd' are f64" $gemm --type-out i8 --d-scale out/s.npy --d-scale-type f64
+rejects "gemm: a quantised result of f16" 1 "d 'd' is f16, which is not quantised" $gemm --type-out f16 --d-scale out/s.npy
+for option in a b c a-type b-type a-scale b-scale a-zero-point b-zero-point d-scale bias-gradient out; do
+    rejects "gemm: $option twice" 2 "--$option is given twice" kiln run gemm --$option f32 --$option f32
+done
+rejects "gemm: a-block twice" 2 "--a-block is given twice" kiln run gemm --a-block 1x1 --a-block 1x1
+rejects "gemm: d-block twice" 2 "--d-block is given twice" kiln run gemm --d-block 1x1 --d-block 1x1
+rejects "gemm: groups twice" 2 "--groups is given twice" kiln run gemm --groups k:rows.npy --groups masked:rows.npy
+rejects "gemm: a switch twice" 2 "--transpose-b is given twice" kiln run gemm --transpose-b --transpose-b
+rejects "gemm: beta twice" 2 "--beta is given twice" kiln run gemm --beta 1 --beta 1
+rejects "gemm: precision auto alone" 2 "--precision auto needs --max-rel-error" $gemm --precision auto
 rejects "gemm: a block that is none" 2 "as in 1x128, not '3'" $gemm --a-scale one.npy --a-block 3
 rejects "gemm: groups of an unknown kind" 2 "--groups takes contiguous:FILE" $gemm --groups some:rows.npy
+rejects "gemm: groups with an empty file" 2 "--groups takes contiguous:FILE, masked:FILE or k:FILE, not 'contiguous:'" $gemm --groups contiguous:
+rejects "gemm: bias_gradient as an epilogue" 2 "write --bias-gradient FILE" $gemm --epilogue bias_gradient
+rejects "gemm: e2m1 of an odd number of columns" 1 "pad b" kiln run gemm --a a.npy --b eye.npy --type-out e2m1 --out out/d.safetensors
 rejects "gemm: groups without a file" 2 "--groups takes contiguous:FILE" $gemm --groups masked
 rejects "gemm: d-block without d-scale" 2 "needs --d-scale FILE" $gemm --d-block 1x2
 rejects "gemm: max-rel-error beyond 1" 2 "from 0 to 1, not '2'" $gemm --max-rel-error 2

@@ -280,6 +280,8 @@ static int run_all(plugin_session *self)
         puts("TAP version 13");
     while (!tool_interrupted() && (check = next_check(self, &level, &index, false)))
         run_one(self, check);
+    if (!tool_interrupted() && self->only_count == 0 && !self->blocked_by)
+        plugin_ask_operators(self);
     if (tool_interrupted()) {
         if (!self->common.json)
             printf("Bail out! stopped by signal %d\n", tool_interrupted());

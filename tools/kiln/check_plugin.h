@@ -48,6 +48,8 @@ typedef struct plugin_session {
     size_t only_count;
     char version[128], vendor[128];
     int64_t abi_minor; /* -1 = it could not be loaded */
+    bool operators_known;
+    char operators[1024]; /* that it offers, a line each; or why they are not known */
     char file_hash[40];
     plugin_result *results;
     size_t result_count;
@@ -71,6 +73,20 @@ bool plugin_is_refused(const plugin_session *session);
 
 /* "passed", "failed", "skipped" or "not applicable". */
 const char *plugin_result_name(const plugin_result *result);
+
+/* ---- Operators that the plugin offers ---- */
+
+/* Asks the plugin, in a process of its own. */
+void plugin_ask_operators(plugin_session *session);
+
+/* "kiln.gemm/1: results compared; acme.axpy/1: query and plan tried, never run"; free() it. */
+char *plugin_operators_text(const plugin_session *session);
+
+/* The same as an array of objects with `name` and `found`. */
+json_t *plugin_operators_json(const plugin_session *session);
+
+/* Names of those of which no result was compared, separated by commas; free() it. */
+char *plugin_operators_unseen(const plugin_session *session);
 
 /* ---- Reports ---- */
 

@@ -23,15 +23,18 @@ const char *plugin_result_name(const plugin_result *result)
 typedef struct operators {
     bool looked_at; /* one of these checks has passed */
     bool judged;    /* and has compared a result with what it must be */
+    bool skipped;   /* one of them is known to fail */
 } operators;
 
 static operators operators_of(const plugin_session *session)
 {
-    operators found = {false, false};
+    operators found = {false, false, false};
     for (size_t i = 0; i < session->result_count; i++) {
         const plugin_result *result = &session->results[i];
-        if (result->check->level != CONFORMANCE_LEVEL_OP ||
-            result->report.verdict != CONFORMANCE_CHECK_PASSED)
+        if (result->check->level != CONFORMANCE_LEVEL_OP)
+            continue;
+        found.skipped |= result->skip != NULL;
+        if (result->report.verdict != CONFORMANCE_CHECK_PASSED)
             continue;
         found.looked_at = true;
         found.judged |= result->report.judged > 0;
@@ -62,7 +65,7 @@ static conformance_level level_of(const plugin_session *session)
 /* Valid until the next call. */
 static const char *verdict_text(const plugin_session *session)
 {
-    static char text[192];
+    static char text[1536];
     if (session->failed || session->unused_skips)
         return "not certified";
     if (computes_nothing(session))
@@ -73,7 +76,14 @@ static const char *verdict_text(const plugin_session *session)
     snprintf(text, sizeof text, "certified at level %s%s: %lld passed, %lld not applicable%s",
              plugin_level_name(level), session->skipped ? ", but for what was skipped" : "",
              (long long)session->passed, (long long)session->not_applicable,
-             level < session->level ? "; it has no operator that the levels above know" : "");
+             level == session->level         ? ""
+             : operators_of(session).skipped ? "; of the levels above, what applies was skipped"
+                                             : "; it has no operator that the levels above know");
+    char *unseen = plugin_operators_unseen(session);
+    size_t used = strlen(text);
+    if (*unseen && session->level >= CONFORMANCE_LEVEL_OP)
+        snprintf(text + used, sizeof text - used, "; results of %s were not looked at", unseen);
+    free(unseen);
     return text;
 }
 
@@ -163,8 +173,17 @@ void plugin_print_end(const plugin_session *session)
            (long long)session->passed, (long long)session->failed, (long long)session->skipped,
            (long long)session->not_applicable);
     if (session->unused_skips)
-        printf("; %lld skips not used", (long long)session->unused_skips);
-    printf("\n# verdict  %s\n", verdict_text(session));
+        printf("; %lld skip%s not used", (long long)session->unused_skips,
+               session->unused_skips == 1 ? "" : "s");
+    if (session->only_count == 0) {
+        char *offered = plugin_operators_text(session);
+        fputs("\n# operators ", stdout);
+        print_remark(offered);
+        free(offered);
+    }
+    fputs("\n# verdict  ", stdout);
+    print_remark(verdict_text(session));
+    putchar('\n');
 }
 
 /* ---- JSON ---- */
@@ -201,7 +220,7 @@ json_t *plugin_json(const plugin_session *session)
     snprintf(vectors, sizeof vectors, "%016llx", (unsigned long long)session->vectors);
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:I, "
-        "s:o, s:o, s:b, s:s}",
+        "s:o, s:o, s:o, s:b, s:s}",
         "plugin", session->subject.name, "version", session->version, "vendor", session->vendor,
         "file", session->subject.path, "xxh3_128", session->file_hash, "abi_major",
         (json_int_t)KILN_PLUGIN_ABI_MAJOR, "abi_minor", (json_int_t)KILN_PLUGIN_ABI_MINOR,
@@ -211,8 +230,8 @@ json_t *plugin_json(const plugin_session *session)
         vectors, "passed", (json_int_t)session->passed, "failed", (json_int_t)session->failed,
         "skipped", (json_int_t)session->skipped, "not_applicable",
         (json_int_t)session->not_applicable, "checks", checks, "unused_skips", unused_json(session),
-        "certified", !plugin_is_refused(session) && session->only_count == 0, "verdict",
-        verdict_text(session));
+        "operators", plugin_operators_json(session), "certified",
+        !plugin_is_refused(session) && session->only_count == 0, "verdict", verdict_text(session));
 }
 
 /* ---- JUnit ---- */
@@ -323,6 +342,10 @@ static void write_junit(FILE *out, const plugin_session *session)
     write_property(out, "cases", text);
     snprintf(text, sizeof text, "%016llx", (unsigned long long)session->vectors);
     write_property(out, "vectors", text);
+    char *offered = plugin_operators_text(session);
+    if (session->only_count == 0)
+        write_property(out, "operators", offered);
+    free(offered);
     write_property(out, "verdict", verdict_text(session));
     fputs("   </properties>\n", out);
     for (size_t i = 0; i < session->result_count; i++)

@@ -31,7 +31,7 @@ const char gemm_words_help[] =
     "  d_block=1xC          columns that share one (default all)\n"
     "  groups=KIND:COUNT    contiguous, masked or k: products that go together\n"
     "  group_alignment=N    groups begin at multiples of N rows (or steps of k)\n"
-    "  precision=fast       or exact\n"
+    "  precision=NAME       exact; fast; or auto, which is what max_rel_error= asks for\n"
     "  max_rel_error=X      how far results may be off for speed, from 0 to 1\n"
     "  dynamic=LIST         dimensions whose value is a maximum: m,n,k,batch\n"
     "  alignment=BYTES      what addresses and strides are multiples of\n"
@@ -63,8 +63,8 @@ static bool read_size(gemm_words *words, const char *name, const char *value, ge
     int64_t minimum = strcmp(name, "batch") == 0;
     if (tool_read_integer(value, minimum, INT64_C(1) << 48, size))
         return true;
-    return gemm_fail(problem, "%s=%s: a whole number from %d on is wanted", name, value,
-                     (int)minimum);
+    return gemm_fail(problem, "%s=%.40s: a whole number from %d to %lld is wanted", name, value,
+                     (int)minimum, 1LL << 48);
 }
 
 static bool read_type(gemm_words *words, const char *name, const char *value, gemm_problem *problem)
@@ -119,8 +119,8 @@ static bool read_scale(gemm_words *words, const char *name, const char *value,
 {
     uint32_t type = kiln_type_from_name(value);
     if (!type)
-        return gemm_fail(problem, "%s=%s: no such type; scales are f32, f16, bf16, e4m3 or ue8m0",
-                         name, value);
+        return gemm_fail(problem, "%s=%s: no such type; scales are %s", name, value,
+                         name[0] == 'd' ? "f32, e4m3 or ue8m0" : "f32, f16, bf16, e4m3 or ue8m0");
     quantization_of(words, name)->scale_type = type;
     return true;
 }
@@ -186,15 +186,16 @@ static bool read_groups(gemm_words *words, const char *name, const char *value,
     return (kind && tool_read_integer(colon + 1, 1, INT64_C(1) << 48, &words->desc.groups)) ||
            gemm_fail(problem,
                      "%s=%.40s: contiguous:COUNT, masked:COUNT or k:COUNT is wanted, as in "
-                     "contiguous:8",
-                     name, value);
+                     "contiguous:8, with a whole number from 1 to %lld",
+                     name, value, 1LL << 48);
 }
 
 static bool read_group_alignment(gemm_words *words, const char *name, const char *value,
                                  gemm_problem *problem)
 {
     return tool_read_integer(value, 1, INT64_C(1) << 40, &words->desc.group_alignment) ||
-           gemm_fail(problem, "%s=%.40s: a whole number from 1 on is wanted", name, value);
+           gemm_fail(problem, "%s=%.40s: a whole number from 1 to %lld is wanted", name, value,
+                     1LL << 40);
 }
 
 bool gemm_precision_read(const char *text, uint32_t *precision)
@@ -255,20 +256,28 @@ static bool read_epilogues(gemm_words *words, const char *name, const char *valu
 static bool read_dynamic(gemm_words *words, const char *name, const char *value,
                          gemm_problem *problem)
 {
-    char copy[64];
-    snprintf(copy, sizeof copy, "%s", value);
-    char *rest = copy;
-    for (char *text = strsep(&rest, ","); text; text = strsep(&rest, ",")) {
-        uint32_t flag = strcmp(text, "m") == 0       ? KILN_GEMM_DYNAMIC_M
-                        : strcmp(text, "n") == 0     ? KILN_GEMM_DYNAMIC_N
-                        : strcmp(text, "k") == 0     ? KILN_GEMM_DYNAMIC_K
-                        : strcmp(text, "batch") == 0 ? KILN_GEMM_DYNAMIC_BATCH
-                                                     : 0;
+    static const struct {
+        const char *name;
+        uint32_t flag;
+    } dimensions[] = {{"m", KILN_GEMM_DYNAMIC_M},
+                      {"n", KILN_GEMM_DYNAMIC_N},
+                      {"k", KILN_GEMM_DYNAMIC_K},
+                      {"batch", KILN_GEMM_DYNAMIC_BATCH}};
+    for (const char *text = value;; text++) {
+        size_t length = strcspn(text, ",");
+        uint32_t flag = 0;
+        for (int i = 0; i < 4; i++)
+            if (strlen(dimensions[i].name) == length &&
+                strncmp(text, dimensions[i].name, length) == 0)
+                flag = dimensions[i].flag;
         if (!flag)
-            return gemm_fail(problem, "%s=%s: a list of m, n, k and batch is wanted", name, value);
+            return gemm_fail(problem, "%s=%.40s: a list of m, n, k and batch is wanted, not '%.*s'",
+                             name, value, length < 40 ? (int)length : 40, text);
         words->desc.head.flags |= flag;
+        text += length;
+        if (!*text)
+            return true;
     }
-    return true;
 }
 
 static bool read_name(gemm_words *words, const char *name, const char *value, gemm_problem *problem)
@@ -374,21 +383,22 @@ static uint32_t row_alignment(uint32_t given, uint32_t type, int64_t columns)
     return given ? given : (uint32_t)(bits & (~bits + 1));
 }
 
-static bool is_integer(uint32_t type)
+bool gemm_is_integer(uint32_t type)
 {
     return type == KILN_I8 || type == KILN_U8 || type == KILN_I4 || type == KILN_U4;
 }
 
 uint32_t gemm_default_type(const kiln_gemm_desc *desc)
 {
-    bool scaled = desc->a_quantization.scale_type || desc->b_quantization.scale_type;
-    if (is_integer(desc->a_type) && is_integer(desc->b_type) && !scaled)
+    bool scaled = desc->a_quantization.scale_type || desc->b_quantization.scale_type,
+         a_is_integer = gemm_is_integer(desc->a_type), b_is_integer = gemm_is_integer(desc->b_type);
+    if (a_is_integer && b_is_integer && !scaled)
         return KILN_I32;
     if (kiln_type_bits(desc->a_type) > 8)
         return desc->a_type;
     if (kiln_type_bits(desc->b_type) > 8)
         return desc->b_type;
-    return scaled || is_integer(desc->a_type) ? (uint32_t)KILN_F32 : desc->a_type;
+    return scaled || a_is_integer || b_is_integer ? (uint32_t)KILN_F32 : desc->a_type;
 }
 
 /* Elements share what they have; blocks are whole matrices, or rows of D, unless told. */

@@ -39,6 +39,9 @@ extern const char gemm_words_help[];
 /* Reads one word. False with a problem when it is none, is repeated, or has a wrong value. */
 bool gemm_words_read(gemm_words *words, const char *word, gemm_problem *problem);
 
+/* Whether kiln.gemm/1 multiplies these as integers: i8, u8, i4, u4. */
+bool gemm_is_integer(uint32_t type);
+
 /* The type of D where none is asked for, by types and scales of A and B: i32 for integers without
  * scales; else A's or, if that has 8 bits or less, B's; f32 where both have, and there are scales
  * or an integer among them. */

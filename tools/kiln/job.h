@@ -28,7 +28,8 @@ typedef struct job_tensor {
      * was said. */
     int64_t scale, zero_point;
     int32_t block[2];
-    const kiln_yaml_node *scale_node, *zero_point_node, *block_node;
+    bool block_told;
+    const kiln_yaml_node *scale_node, *zero_point_node;
     /* From job_resolve. */
     uint32_t type, rank;
     int64_t shape[KILN_MAX_RANK];
@@ -106,7 +107,7 @@ bool job_read(const char *path, kiln_job *result, kiln_yaml_error *error);
 
 /* Opens the files of the job, takes types and shapes from them, works out those of every step, and
  * fills the steps' descriptors. Checks everything that can be known without a backend. Reads no
- * elements but row indices. False with an error. */
+ * elements but row indices and zero points of 4 bits. False with an error. */
 bool job_resolve(kiln_job *job, kiln_yaml_error *error);
 
 /* Releases everything in the job, not the job itself. */
@@ -150,8 +151,15 @@ bool job_add_result(kiln_job *job, const char *name, const kiln_yaml_node *node,
 /* Whether a tensor's elements mean more than what is stored. */
 bool job_is_quantized(const job_tensor *tensor);
 
+/* Whether elements of a type may: e4m3, e5m2, e2m1, i8, u8, i4, u4. */
+bool job_is_quantizable(uint32_t type);
+
 /* Fits a tensor's scales and zero points to it, and completes its blocks. */
 bool job_fit_scales(const kiln_job *job, job_tensor *tensor, kiln_yaml_error *error);
+
+/* How many scales or zero points stand in a row of those of a tensor, by its block or its scale; 0
+ * when neither says it. */
+int64_t job_scale_columns(const kiln_job *job, const job_tensor *tensor);
 
 /* What job_fit_scales has found, as a descriptor says it. */
 kiln_quantization job_quantization(const kiln_job *job, const job_tensor *tensor);

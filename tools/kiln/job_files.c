@@ -12,6 +12,8 @@
 static bool open_file(kiln_job *job, const char *name, const kiln_yaml_node *node,
                       tensor_file **file, kiln_yaml_error *error)
 {
+    if (!name[0])
+        return job_fail(error, node, "the name of a file is wanted, not ''");
     char *path = tool_text("%s%s", name[0] == '/' ? "" : job->folder, name);
     for (int64_t i = 0; i < job->file_count; i++)
         if (strcmp(job->files[i].path, path) == 0) {
@@ -167,8 +169,53 @@ kiln_tensor job_file_view(const job_tensor *tensor, const kiln_tensor *stored)
     bool halves = kiln_type_bits(tensor->type) < kiln_type_bits(stored->type);
     view.type = tensor->type;
     for (uint32_t i = 0; halves && i < view.rank; i++)
-        *(i + 1 < view.rank ? &view.strides[i] : &view.shape[i]) *= 2;
+        view.strides[i] *= i + 1 < view.rank ? 2 : 1;
+    if (halves)
+        view.shape[view.rank - 1] = tensor->shape[view.rank - 1];
     return view;
+}
+
+/* Whether bytes that hold one number of 4 bits each say nothing else in their other four: those may
+ * be 0, the sign of the number, or the number again. */
+static bool is_one_a_byte(const kiln_tensor *stored, bool has_sign)
+{
+    const int64_t enough = INT64_C(1) << 20; /* to tell, in files that have no end */
+    int64_t elements = kiln_tensor_elements(stored);
+    for (int64_t i = 0; i < elements && i < enough; i++) {
+        int64_t rest = i, offset = 0;
+        for (uint32_t d = stored->rank; d-- > 0; rest /= stored->shape[d])
+            offset += rest % stored->shape[d] * stored->strides[d];
+        unsigned byte = (unsigned)(int)kiln_load_f64(stored->type, stored->data, offset) & 255;
+        unsigned low = byte & 15, high = byte >> 4;
+        if (high != 0 && high != low && !(has_sign && high == 15 && low >= 8))
+            return false;
+    }
+    return true;
+}
+
+/* Zero points of 4 bits: rows of them begin with a byte, so that of the last byte half may be
+ * unused. Block or scale says it; otherwise a byte that is alone in its row is one number. */
+static bool shape_zero_point(const kiln_job *job, const job_tensor *tensor, kiln_yaml_error *error)
+{
+    job_tensor *zero = &job->tensors[tensor->zero_point];
+    kiln_tensor stored;
+    io_error problem;
+    if (!zero->source || zero->rank == 0 || kiln_type_bits(zero->type) != 4)
+        return true;
+    if (tensor_file_get(zero->source, zero->entry, &stored, &problem) != KILN_OK)
+        return job_fail(error, zero->node, "%s", problem.text);
+    int64_t *count = &zero->shape[zero->rank - 1], bytes = stored.shape[zero->rank - 1],
+            told = job_scale_columns(job, tensor);
+    if (kiln_type_bits(stored.type) != 8 || *count != 2 * bytes ||
+        !(told ? told == 2 * bytes - 1 : bytes == 1))
+        return true;
+    *count -= 1;
+    return bytes > 1 || is_one_a_byte(&stored, zero->type == KILN_I4) ||
+           job_fail(error, tensor->zero_point_node,
+                    "zero_point '%s' has one number of %s in a byte, its low four bits, but the "
+                    "others are not 0; say which elements share one of two, as in block: [1, 32], "
+                    "or clear them",
+                    zero->name, kiln_type_name(zero->type));
 }
 
 static bool open_tensor(kiln_job *job, job_tensor *tensor, kiln_yaml_error *error)
@@ -192,5 +239,9 @@ bool job_open_files(kiln_job *job, kiln_yaml_error *error)
         if (job->tensors[i].file && !open_tensor(job, &job->tensors[i], error))
             return false;
     }
+    for (int64_t i = 0; i < job->tensor_count; i++)
+        if (job->tensors[i].zero_point != JOB_NONE &&
+            !shape_zero_point(job, &job->tensors[i], error))
+            return false;
     return true;
 }

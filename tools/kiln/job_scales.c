@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/kiln/gemm_words.h"
 #include "tools/kiln/job.h"
 
 bool job_is_quantized(const job_tensor *tensor)
@@ -21,7 +22,7 @@ static grid extents(const job_tensor *tensor)
                   tensor->shape[tensor->rank - 1]};
 }
 
-static int64_t blocks(int64_t extent, int32_t block)
+static int64_t blocks(int64_t extent, int64_t block)
 {
     return block < 1 ? 1 : extent / block + (extent % block != 0);
 }
@@ -30,6 +31,20 @@ static bool is_single(const job_tensor *tensor)
 {
     kiln_tensor whole = job_whole(tensor);
     return kiln_tensor_elements(&whole) == 1;
+}
+
+int64_t job_scale_columns(const kiln_job *job, const job_tensor *tensor)
+{
+    const job_tensor *scale = tensor->scale == JOB_NONE ? NULL : &job->tensors[tensor->scale];
+    if (tensor->rank < 2)
+        return 0;
+    int64_t columns = tensor->shape[tensor->rank - 1];
+    if (tensor->block_told)
+        return blocks(columns, tensor->block[1]);
+    if (!scale || is_single(scale) || scale->rank == 0)
+        return 0;
+    int64_t last = scale->shape[scale->rank - 1];
+    return scale->rank > 1 ? last : last == columns ? columns : 1;
 }
 
 static bool misfit(const job_tensor *tensor, const job_tensor *scale, const kiln_yaml_node *node,
@@ -64,8 +79,8 @@ static bool find_grid(const job_tensor *tensor, const job_tensor *scale, const k
     if (scale->rank == 1)
         return vector_grid(tensor, scale->shape[0], found) ||
                misfit(tensor, scale, node, key,
-                      "a vector has one for each row or one for each column; shape it [n, 1] or "
-                      "[1, n] where both would do",
+                      "a vector has one for each row, one for each column or one for each group; "
+                      "shape it [n, 1], [1, n] or [n, 1, 1] where several would do",
                       error);
     if (scale->rank != 2 && scale->rank != 3)
         return misfit(tensor, scale, node, key, "a matrix is wanted, with one for each block",
@@ -77,16 +92,23 @@ static bool find_grid(const job_tensor *tensor, const job_tensor *scale, const k
            misfit(tensor, scale, node, key, "the leading dimensions differ", error);
 }
 
-/* How many elements share one of `count`. */
+/* The power of two that makes `count` blocks, 0 when none does. Of two or more blocks it is the
+ * only one: the next makes at most half as many, rounded up. */
+static int32_t power_of_two(int64_t extent, int64_t count)
+{
+    int64_t block = 1;
+    while (block < extent && blocks(extent, block) > count)
+        block *= 2;
+    return block <= INT32_MAX && blocks(extent, block) == count ? (int32_t)block : 0;
+}
+
+/* How many elements share one of `count`. What people quantise by is one, all or a power of two;
+ * any other block may be one of several that make as many, such as 96 and 128 of 192. */
 static bool find_block(int64_t extent, int64_t count, int32_t *block)
 {
     if (*block)
         return count == blocks(extent, *block);
-    int64_t shared = count == 1                         ? -1
-                     : count == extent                  ? 1
-                     : count > 0 && extent % count == 0 ? extent / count
-                                                        : 0;
-    *block = shared > INT32_MAX ? 0 : (int32_t)shared;
+    *block = count == 1 ? -1 : power_of_two(extent, count);
     return *block != 0;
 }
 
@@ -94,31 +116,34 @@ static bool find_blocks(job_tensor *tensor, const job_tensor *scale, const kiln_
                         const char *key, const grid *found, kiln_yaml_error *error)
 {
     grid whole = extents(tensor);
-    char hint[160];
+    char hint[240];
+    bool known = tensor->block[0] != 0; /* told, or found by the scale */
     if (find_block(whole.rows, found->rows, &tensor->block[0]) &&
         find_block(whole.columns, found->columns, &tensor->block[1]))
         return true;
-    if (tensor->block_node)
-        snprintf(hint, sizeof hint, "by its block, [%lld, %lld] is wanted",
+    if (known)
+        snprintf(hint, sizeof hint, "by its %s, [%lld, %lld] is wanted",
+                 tensor->block_told ? "block" : "scale",
                  (long long)blocks(whole.rows, tensor->block[0]),
                  (long long)blocks(whole.columns, tensor->block[1]));
     else
         snprintf(hint, sizeof hint,
-                 "say which elements share one, as in block: [1, 128], where they do not divide "
-                 "evenly");
+                 "say which elements share one, as in %s%s%s, unless it is one, all or a power of "
+                 "two",
+                 tensor->node ? "block: [1, 96]" : "--", tensor->node ? "" : tensor->name,
+                 tensor->node ? "" : "-block 1x96");
     return misfit(tensor, scale, node, key, hint, error);
 }
 
-static bool is_integer(uint32_t type)
+bool job_is_quantizable(uint32_t type)
 {
-    return type == KILN_I8 || type == KILN_U8 || type == KILN_I4 || type == KILN_U4;
+    return gemm_is_integer(type) || type == KILN_E4M3 || type == KILN_E5M2 || type == KILN_E2M1;
 }
 
 static bool check_types(const kiln_job *job, const job_tensor *tensor, kiln_yaml_error *error)
 {
     const kiln_yaml_node *node = tensor->scale_node ? tensor->scale_node : tensor->zero_point_node;
-    if (!is_integer(tensor->type) && tensor->type != KILN_E4M3 && tensor->type != KILN_E5M2 &&
-        tensor->type != KILN_E2M1)
+    if (!job_is_quantizable(tensor->type))
         return job_fail(error, node,
                         "'%s' is %s; scales and zero points are for e4m3, e5m2, e2m1, i8, u8, i4 "
                         "and u4",
@@ -134,7 +159,7 @@ static bool check_types(const kiln_job *job, const job_tensor *tensor, kiln_yaml
     if (tensor->zero_point == JOB_NONE)
         return true;
     uint32_t type = job->tensors[tensor->zero_point].type;
-    return (type == tensor->type && is_integer(type)) ||
+    return (type == tensor->type && gemm_is_integer(type)) ||
            job_fail(error, tensor->zero_point_node,
                     "zero_point '%s' is %s, but '%s' is %s; zero points are for integers, and of "
                     "the same type",

@@ -83,12 +83,21 @@ static int64_t columns_at(const job_step *step, uint32_t index)
     return columns;
 }
 
-static bool check_swiglu(const job_step *step, kiln_yaml_error *error)
+/* What epilogues demand of the others and of the columns. */
+static bool check_order(const job_step *step, kiln_yaml_error *error)
 {
+    bool swiglu = false;
     for (uint32_t i = 0; i < step->epilogue_count; i++) {
         const job_epilogue *epilogue = &step->epilogues[i];
+        if (epilogue->epilogue.kind == KILN_EPILOGUE_QUANTIZE && i + 1 < step->epilogue_count)
+            return job_fail(error, epilogue->node, "step '%s': quantize must be the last epilogue",
+                            step->name);
         if (epilogue->epilogue.kind != KILN_EPILOGUE_SWIGLU)
             continue;
+        if (swiglu)
+            return job_fail(error, epilogue->node, "step '%s': swiglu can be there only once",
+                            step->name);
+        swiglu = true;
         int64_t pair = epilogue->epilogue.p0 > 0 ? 2 * (int64_t)epilogue->epilogue.p0 : 2;
         if (step->desc.n % pair)
             return job_fail(error, epilogue->node,
@@ -114,6 +123,26 @@ static bool shape_result(const job_step *step, job_tensor *result, uint32_t type
                     step->name, result->name, job_shape_text(result, text));
 }
 
+/* What a quantised D and its scales may be. */
+static bool check_d_types(const job_step *step, const job_tensor *d, kiln_yaml_error *error)
+{
+    if (!step->type_out)
+        return job_fail(error, d->node,
+                        "step '%s': d '%s' is quantised, and needs a type for that, such as e4m3 "
+                        "or i8",
+                        step->name, d->name);
+    if (!job_is_quantizable(step->type_out))
+        return job_fail(error, d->node,
+                        "step '%s': d '%s' is %s, which is not quantised; e4m3, e5m2, e2m1, i8, "
+                        "u8, i4 or u4 is wanted",
+                        step->name, d->name, kiln_type_name(step->type_out));
+    return step->d_scale_type == KILN_TYPE_NONE || step->d_scale_type == KILN_F32 ||
+           step->d_scale_type == KILN_E4M3 || step->d_scale_type == KILN_UE8M0 ||
+           job_fail(error, d->scale_node,
+                    "step '%s': the scales of d '%s' are %s; f32, e4m3 or ue8m0 is wanted",
+                    step->name, d->name, kiln_type_name(step->d_scale_type));
+}
+
 static bool shape_of_d(kiln_job *job, job_step *step, int64_t batch, kiln_yaml_error *error)
 {
     kiln_gemm_desc *desc = &step->desc;
@@ -124,11 +153,8 @@ static bool shape_of_d(kiln_job *job, job_step *step, int64_t batch, kiln_yaml_e
         return false;
     if (step->d_scale == JOB_NONE)
         return true;
-    if (!step->type_out)
-        return job_fail(error, d->node,
-                        "step '%s': d '%s' is quantised, and needs a type for that, such as e4m3 "
-                        "or i8",
-                        step->name, d->name);
+    if (!check_d_types(step, d, error))
+        return false;
     int32_t block = d->block[1];
     int64_t scales = block < 1 ? 1 : columns / block + (columns % block != 0);
     return shape_result(step, &job->tensors[step->d_scale],
@@ -230,7 +256,7 @@ static bool shape_matrices(kiln_job *job, job_step *step, kiln_yaml_error *error
     describe_inputs(job, step);
     if (extent(&job->tensors[step->b], step->transpose_b) != step->desc.k)
         return inner_mismatch(job, step, error);
-    return check_swiglu(step, error) && join_leading(job, step, &batch, error) &&
+    return check_order(step, error) && join_leading(job, step, &batch, error) &&
            shape_of_d(job, step, batch, error);
 }
 
@@ -429,6 +455,34 @@ static bool check_scores(const kiln_job *job, int64_t index, const kiln_yaml_nod
                     scores->name, job_shape_text(scores, shape));
 }
 
+/* What .safetensors cannot hold, although no other file could. */
+static bool check_safetensors(const job_output *output, const job_tensor *tensor, uint32_t type,
+                              kiln_yaml_error *error)
+{
+    bool empty = false;
+    char shape[160];
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        empty = empty || tensor->shape[i] == 0;
+    if (strcmp(output->name, "__metadata__") == 0)
+        return job_fail(error, output->node,
+                        "output '%s': %s cannot hold a tensor of that name; choose another one",
+                        output->name, output->file);
+    if (type == KILN_I4 || type == KILN_U4)
+        return job_fail(error, output->node,
+                        "output '%s' is %s, which no tensor file can hold; choose i8 or u8 as its "
+                        "type",
+                        output->name, kiln_type_name(type));
+    if (kiln_type_bits(type) >= 8 || empty ||
+        (tensor->rank > 0 && tensor->shape[tensor->rank - 1] % 2 == 0))
+        return true;
+    return job_fail(error, output->node,
+                    "output '%s' is %s %s, but %s holds two elements in a byte and cannot hold an "
+                    "odd number of columns; choose a type of 8 bits for it, such as e4m3, or pad b "
+                    "so that their number is even",
+                    output->name, kiln_type_name(type), job_shape_text(tensor, shape),
+                    output->file);
+}
+
 static bool check_output(const kiln_job *job, const job_output *output, kiln_yaml_error *error)
 {
     bool npy = has_suffix(output->file, ".npy") || has_suffix(output->file, ".npz");
@@ -439,6 +493,9 @@ static bool check_output(const kiln_job *job, const job_output *output, kiln_yam
         return job_fail(error, output->node,
                         "output '%s': %s must end in .npy, .npz or .safetensors", output->name,
                         output->file);
+    if ((!npy || type == KILN_I4 || type == KILN_U4) &&
+        !check_safetensors(output, &job->tensors[output->tensor], type, error))
+        return false;
     if (npy && !fits_npy(type))
         return job_fail(error, output->node,
                         "output '%s' is %s, which %s cannot hold; name a .safetensors file",

@@ -41,9 +41,13 @@ static bool swiglu_pieces(const kiln_yaml_node *value, kiln_epilogue *epilogue,
         epilogue->p0 = -1;
         return true;
     }
-    if (!kiln_yaml_integer(value, "swiglu takes halves or the columns of a piece:", 1, INT32_MAX,
-                           false, &columns, error))
-        return false;
+    if (!kiln_yaml_integer(value, "swiglu", 1, INT32_MAX, false, &columns, error))
+        return kiln_yaml_fail(error, value,
+                              "swiglu takes halves or the columns of a piece, a whole number from "
+                              "1 to %d%s%.40s%s",
+                              INT32_MAX, value->kind == KILN_YAML_SCALAR ? ", not '" : "",
+                              value->kind == KILN_YAML_SCALAR ? value->text : "",
+                              value->kind == KILN_YAML_SCALAR ? "'" : "");
     epilogue->p0 = columns == 1 ? 0 : (double)columns;
     return true;
 }
@@ -159,6 +163,18 @@ static bool optional_name(const kiln_yaml_node *node, const char *key, const cha
 {
     const kiln_yaml_node *found = kiln_yaml_get(node, key);
     return !found || kiln_yaml_text(found, key, value, error);
+}
+
+/* Of a plugin or a device. */
+static bool optional_place(const kiln_yaml_node *node, const char *key, const char **value,
+                           kiln_yaml_error *error)
+{
+    if (!optional_name(node, key, value, error))
+        return false;
+    return !*value || **value ||
+           kiln_yaml_fail(error, kiln_yaml_get(node, key),
+                          "%s: a name is wanted, not ''; leave %s out for what the profile says",
+                          key, key);
 }
 
 static bool parse_c(const kiln_job *job, const kiln_yaml_node *node, job_step *step,
@@ -337,8 +353,8 @@ static bool parse_step(kiln_job *job, const kiln_yaml_node *node, kiln_yaml_erro
         !optional_boolean(node, "transpose_a", &step.transpose_a, error) ||
         !optional_boolean(node, "transpose_b", &step.transpose_b, error) ||
         !parse_groups(job, node, &step, error) || !parse_precision(node, &step, error) ||
-        !optional_name(node, "backend", &step.backend, error) ||
-        !optional_name(node, "device", &step.device, error))
+        !optional_place(node, "backend", &step.backend, error) ||
+        !optional_place(node, "device", &step.device, error))
         return false;
     const kiln_yaml_node *epilogues = kiln_yaml_get(node, "epilogues");
     if (epilogues && !parse_epilogues(job, epilogues, &step, error))

@@ -50,16 +50,17 @@ static bool optional_text(const kiln_yaml_node *mapping, const char *key, const 
 /* The keys of a tensor beside its file. Names of tensors are looked up when all are known. */
 static bool parse_meaning(job_tensor *tensor, const kiln_yaml_node *value, kiln_yaml_error *error)
 {
-    const kiln_yaml_node *type = kiln_yaml_get(value, "type");
+    const kiln_yaml_node *type = kiln_yaml_get(value, "type"),
+                         *block = kiln_yaml_get(value, "block");
     tensor->scale_node = kiln_yaml_get(value, "scale");
     tensor->zero_point_node = kiln_yaml_get(value, "zero_point");
-    tensor->block_node = kiln_yaml_get(value, "block");
-    if (tensor->block_node && !tensor->scale_node && !tensor->zero_point_node)
-        return kiln_yaml_fail(error, tensor->block_node,
+    tensor->block_told = block != NULL;
+    if (block && !tensor->scale_node && !tensor->zero_point_node)
+        return kiln_yaml_fail(error, block,
                               "block says what shares a scale or a zero_point, of which there is "
                               "none; name one, or leave block out");
     return (!type || job_parse_type(type, &tensor->read_as, error)) &&
-           (!tensor->block_node || job_parse_block(tensor->block_node, tensor->block, error));
+           (!block || job_parse_block(block, tensor->block, error));
 }
 
 static bool parse_tensor(kiln_job *job, const kiln_yaml_node *key, const kiln_yaml_node *value,

@@ -11,6 +11,7 @@ kiln_SOURCES = \
 	tools/kiln/bench_replay.h \
 	tools/kiln/check_plugin.c \
 	tools/kiln/check_plugin.h \
+	tools/kiln/check_plugin_operators.c \
 	tools/kiln/check_plugin_report.c \
 	tools/kiln/check_plugin_skips.c \
 	tools/kiln/checks.c \
@@ -54,7 +55,8 @@ kiln_SOURCES = \
 	tools/kiln/run_gemm.c \
 	tools/kiln/signals.c \
 	tools/kiln/table.c \
-	tools/kiln/table.h
+	tools/kiln/table.h \
+	tools/kiln/zero.c
 kiln_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 kiln_LDFLAGS =
 kiln_LDADD = bench/libkilnbench.la conformance/libconformance.la tools/io/libkilnio.la support/libkilnsupport.la \

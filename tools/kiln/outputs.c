@@ -61,6 +61,18 @@ static bool refuse(const job_run *run, const job_output *output, const char *pat
     return false;
 }
 
+/* The name itself would push the reason out of the message. */
+static bool refuse_long(const job_run *run, const job_output *output, const char *path)
+{
+    kiln_yaml_error error;
+    job_fail(&error, output->node,
+             "output '%.60s': the name %.60s… has %d bytes, which is too long; most file systems "
+             "take 255 for a file or folder",
+             output->name, path, (int)strlen(path));
+    tool_fail(run->common, "%s", error.text);
+    return false;
+}
+
 static bool check_output_path(job_run *run, int64_t index)
 {
     const job_output *output = &run->job->outputs[index];
@@ -69,8 +81,10 @@ static bool check_output_path(job_run *run, int64_t index)
     char *path = tool_text("%s%s%s", joined ? out_dir : "", joined ? "/" : "", output->file);
     char *folder = folder_of(path);
     struct stat about;
-    bool good = true;
-    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+    bool good = true, there = stat(path, &about) == 0;
+    if (!there && errno == ENAMETOOLONG)
+        good = refuse_long(run, output, path);
+    else if (there && !S_ISREG(about.st_mode))
         good = refuse(run, output, path, "not a regular file; give the name of one");
     else if (access(folder, W_OK | X_OK) != 0)
         good = refuse(run, output, path, strerror(errno));

@@ -153,12 +153,9 @@ bool run_place(job_run *run, int64_t tensor, kiln_device *device, int64_t *moved
 bool run_allocate_result(job_run *run, const job_step *step, int64_t tensor, kiln_device *device,
                          kiln_buffer **buffer)
 {
-    kiln_tensor whole = job_whole(&run->job->tensors[tensor]);
     if (!run_allocate(run, tensor, device, buffer))
         return false;
-    whole.buffer = *buffer;
-    if (!step->grouping || kiln_tensor_elements(&whole) == 0 ||
-        kiln_fill(NULL, run->runtime, &whole, 0) == KILN_OK)
+    if (!step->grouping || run_zero(run->runtime, *buffer) == KILN_OK)
         return true;
     tool_fail(run->common, "tensor '%s' on %s: %s", run->job->tensors[tensor].name,
               kiln_device_name(device), kiln_last_error());

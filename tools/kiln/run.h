@@ -105,6 +105,9 @@ bool run_allocate(job_run *run, int64_t tensor, kiln_device *device, kiln_buffer
 bool run_allocate_result(job_run *run, const job_step *step, int64_t tensor, kiln_device *device,
                          kiln_buffer **buffer);
 
+/* Sets all bytes of a buffer to 0, also on devices that cannot fill. */
+kiln_status run_zero(kiln_runtime *runtime, kiln_buffer *buffer);
+
 /* Makes the places on a device where a step puts its results; by slot, they are the run's. */
 bool run_make(job_run *run, const job_step *step, kiln_device *device,
               kiln_buffer *made[JOB_SLOTS]);

@@ -104,10 +104,12 @@ static const char help[] =
     "  --a-scale, --b-scale FILE  A or B is quantised by these scales\n"
     "  --a-zero-point, --b-zero-point FILE\n"
     "                       and by these zero points\n"
-    "  --a-block, --b-block RxC  rows and columns that share a scale (default: by the shapes)\n"
+    "  --a-block, --b-block RxC  rows and columns that share a scale (default: by the\n"
+    "                       shapes: one, all or a power of two)\n"
     "  --groups KIND:FILE   contiguous, masked or k, with the vector that tells the groups\n"
     "  --group-alignment N  groups begin at multiples of N rows (or steps of k)\n"
-    "  --precision fast     or exact\n"
+    "  --precision NAME     exact (the default); fast; or auto, which is what\n"
+    "                       --max-rel-error asks for\n"
     "  --max-rel-error X    how far results may be off for speed, from 0 to 1\n"
     "  --type-out TYPE      type of D (default: that of A or B, see kiln-run(1); i32 for\n"
     "                       integers)\n"
@@ -128,7 +130,7 @@ typedef struct building {
     char *scales[4];      /* files of scales of A and B, and of zero points of A and B */
     uint32_t types[2];    /* that A and B are read as; 0 = what the files say */
     int32_t blocks[3][2]; /* of A, B and D; 0 = not told */
-    bool beta, precision, max_rel_error;
+    uint64_t given;       /* bit per option of its own */
 } building;
 
 /* Splits FILE:TENSOR behind a suffix that holds several tensors; in place. */
@@ -185,7 +187,9 @@ static bool add_plain_epilogue(building *build, const char *text)
     }
     if (epilogue.operand != KILN_OPERAND_NONE) {
         const char *name = gemm_epilogue_name(epilogue.kind);
-        tool_usage(build->common, "--epilogue %s needs a tensor: write --%s FILE", name, name);
+        bool gradient = epilogue.kind == KILN_EPILOGUE_BIAS_GRADIENT;
+        tool_usage(build->common, "--epilogue %s needs a %s: write --%s FILE", name,
+                   gradient ? "file to go to" : "tensor", gradient ? "bias-gradient" : name);
         return false;
     }
     return add_epilogue(build, &epilogue, JOB_NONE);
@@ -221,16 +225,21 @@ static bool take_block(building *build, const char *option, const char *text, in
     return false;
 }
 
+static bool take_name(building *build, const char *option, const char *text, const char **name)
+{
+    *name = text;
+    if (text[0])
+        return true;
+    tool_usage(build->common, "--%s takes a name; leave it out for what the profile says", option);
+    return false;
+}
+
 /* KIND:FILE */
 static bool take_groups(building *build, char *text)
 {
     char *colon = strchr(text, ':');
     uint32_t kind = colon ? gemm_grouping_kind(text, (size_t)(colon - text)) : 0;
-    if (build->step.groups != JOB_NONE) {
-        tool_usage(build->common, "--groups is given twice");
-        return false;
-    }
-    if (!kind) {
+    if (!kind || !colon[1]) {
         tool_usage(build->common, "--groups takes contiguous:FILE, masked:FILE or k:FILE, not '%s'",
                    text);
         return false;
@@ -250,7 +259,6 @@ static bool take_group_alignment(building *build, const char *text)
 
 static bool take_precision(building *build, const char *text)
 {
-    build->precision = true;
     if (gemm_precision_read(text, &build->step.precision))
         return true;
     tool_usage(build->common, "--precision takes exact, fast or auto, not '%s'", text);
@@ -260,7 +268,6 @@ static bool take_precision(building *build, const char *text)
 static bool take_max_rel_error(building *build, const char *text)
 {
     double *limit = &build->step.max_rel_error;
-    build->max_rel_error = true;
     if (tool_read_number(text, limit) && *limit >= 0 && *limit <= 1)
         return true;
     tool_usage(build->common, "--max-rel-error takes a number from 0 to 1, not '%s'", text);
@@ -271,11 +278,6 @@ static bool take_max_rel_error(building *build, const char *text)
 static bool add_bias_gradient(building *build, const char *file)
 {
     kiln_epilogue epilogue = {.kind = KILN_EPILOGUE_BIAS_GRADIENT};
-    for (int64_t i = 0; i < build->job->output_count; i++)
-        if (strcmp(build->job->outputs[i].name, "bias_gradient") == 0) {
-            tool_usage(build->common, "--bias-gradient is given twice");
-            return false;
-        }
     job_tensor *tensor = job_add_tensor(build->job);
     tensor->name = "bias_gradient";
     tensor->producer = 0;
@@ -283,17 +285,6 @@ static bool add_bias_gradient(building *build, const char *file)
     *job_add_output(build->job) =
         (job_output){.name = "bias_gradient", .tensor = index, .file = file};
     return add_epilogue(build, &epilogue, index);
-}
-
-/* a, b and c: each once. */
-static bool take_matrix(building *build, const char *name, char *file, int64_t *index)
-{
-    if (*index != JOB_NONE) {
-        tool_usage(build->common, "--%s is given twice", name);
-        return false;
-    }
-    *index = add_file(build, name, file);
-    return true;
 }
 
 /* Options about quantised matrices, groups and precision. */
@@ -337,16 +328,50 @@ static bool take_more(building *build, int option, char *value)
     }
 }
 
+static uint64_t bit_of(int option)
+{
+    return UINT64_C(1) << (option - OPTION_A);
+}
+
+static bool is_given(const building *build, int option)
+{
+    return build->given & bit_of(option);
+}
+
+static bool is_epilogue(int option)
+{
+    return option >= OPTION_BIAS && option <= OPTION_EPILOGUE;
+}
+
+/* Options come once, but for epilogues, which form a list. */
+static bool note_option(building *build, int option)
+{
+    if (option < OPTION_A)
+        return true;
+    if (is_given(build, option) && !is_epilogue(option)) {
+        const struct option *row = options_table;
+        while (row->val != option)
+            row++;
+        tool_usage(build->common, "--%s is given twice", row->name);
+        return false;
+    }
+    build->given |= bit_of(option);
+    return true;
+}
+
 static bool take_option(building *build, int option, char *value)
 {
     job_step *step = &build->step;
     switch (option) {
     case OPTION_A:
-        return take_matrix(build, "a", value, &step->a);
+        step->a = add_file(build, "a", value);
+        return true;
     case OPTION_B:
-        return take_matrix(build, "b", value, &step->b);
+        step->b = add_file(build, "b", value);
+        return true;
     case OPTION_C:
-        return take_matrix(build, "c", value, &step->c);
+        step->c = add_file(build, "c", value);
+        return true;
     case OPTION_BIAS:
         return add_operand_epilogue(build, "bias", value);
     case OPTION_RESIDUAL:
@@ -364,16 +389,13 @@ static bool take_option(building *build, int option, char *value)
     case OPTION_ALPHA:
         return take_number(build, "alpha", value, &step->alpha);
     case OPTION_BETA:
-        build->beta = true;
         return take_number(build, "beta", value, &step->beta);
     case OPTION_TYPE_OUT:
         return take_type(build, "type-out", value, &step->type_out);
     case OPTION_BACKEND:
-        step->backend = value;
-        return true;
+        return take_name(build, "backend", value, &step->backend);
     case OPTION_DEVICE:
-        step->device = value;
-        return true;
+        return take_name(build, "device", value, &step->device);
     case OPTION_OUT:
         build->out = value;
         return true;
@@ -390,9 +412,12 @@ static bool finish_quantization(building *build, int64_t index, int which)
     int64_t scale_index = scale ? add_file(build, names[which], scale) : JOB_NONE,
             zero_index = zero_point ? add_file(build, names[2 + which], zero_point) : JOB_NONE;
     job_tensor *tensor = &build->job->tensors[index];
+    if (zero_point)
+        build->job->tensors[zero_index].read_as = build->types[which];
     tensor->read_as = build->types[which];
     tensor->scale = scale_index;
     tensor->zero_point = zero_index;
+    tensor->block_told = build->blocks[which][0] != 0;
     memcpy(tensor->block, build->blocks[which], sizeof tensor->block);
     if (scale || zero_point || !tensor->block[0])
         return true;
@@ -450,16 +475,16 @@ static int finish(building *build)
         return tool_usage(build->common, "--%s FILE is missing", step->a == JOB_NONE ? "a" : "b");
     if (!build->out && !build->options->dry_run)
         return tool_usage(build->common, "--out FILE is missing");
-    if ((step->c != JOB_NONE) != build->beta)
+    if (is_given(build, OPTION_C) != is_given(build, OPTION_BETA))
         return tool_usage(build->common, "--c and --beta go together");
     if (step->group_alignment && !step->grouping)
         return tool_usage(build->common, "--group-alignment is about --groups, which is missing");
-    if (build->max_rel_error && !build->precision)
+    bool limited = is_given(build, OPTION_MAX_REL_ERROR);
+    if (limited && !is_given(build, OPTION_PRECISION))
         step->precision = KILN_PRECISION_AUTO;
-    if (build->max_rel_error != (step->precision == KILN_PRECISION_AUTO))
-        return tool_usage(build->common, build->max_rel_error
-                                             ? "--max-rel-error is for --precision auto"
-                                             : "--precision auto needs --max-rel-error");
+    if (limited != (step->precision == KILN_PRECISION_AUTO))
+        return tool_usage(build->common, limited ? "--max-rel-error is for --precision auto"
+                                                 : "--precision auto needs --max-rel-error");
     if (!run_check_options(build->common, build->options) ||
         !finish_quantization(build, step->a, 0) || !finish_quantization(build, step->b, 1) ||
         !finish_results(build))
@@ -485,7 +510,7 @@ int run_gemm_read(tool_common *common, run_options *options, int argc, char **ar
             return TOOL_USAGE;
         if (option == TOOL_OPTION_HELP)
             return fputs(help, stdout), RUN_HELPED;
-        if (!take_option(&build, option, optarg))
+        if (!note_option(&build, option) || !take_option(&build, option, optarg))
             return TOOL_USAGE;
     }
     if (optind < argc)

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kiln/gemm.h"
+
 typedef struct table_function {
     const char *name;
     size_t offset;
@@ -181,7 +183,7 @@ static void visit_table(const conformance_instance *instance, const char *name, 
     }
     size_t known = device ? sizeof(kiln_device_table) : sizeof(kiln_operator_table);
     /* A vendor's own operator may have functions behind those that all have. */
-    bool own = !device && strcmp(name, "kiln.gemm/1") != 0;
+    bool own = !device && strcmp(name, KILN_GEMM) != 0;
     if (instance->plugin->table.abi_minor == KILN_PLUGIN_ABI_MINOR && size > known && !own)
         conformance_fail(report,
                          "its table of %s has %llu bytes, but in ABI minor %d, with which it was "
@@ -229,6 +231,12 @@ static void visit_functions(const conformance_instance *instance, const char *na
         demand_function(name, table, size, &operator_functions[i], true, report);
     for (int i = 0; i < OPTIONAL_OPERATOR_FUNCTIONS; i++)
         demand_function(name, table, size, &optional_operator_functions[i], false, report);
+    if (strcmp(name, KILN_GEMM) != 0 &&
+        !function_at(table, size, offsetof(kiln_operator_table, outputs)))
+        conformance_fail(report,
+                         "its table of %s lacks outputs: Kiln does not know this operator and must "
+                         "be told which tensors a run writes",
+                         name);
     const void *pack_size = function_at(table, size, offsetof(kiln_operator_table, pack_size)),
                *pack = function_at(table, size, offsetof(kiln_operator_table, pack)),
                *unpack = function_at(table, size, offsetof(kiln_operator_table, unpack));

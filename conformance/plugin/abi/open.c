@@ -18,21 +18,21 @@
 
 /* ---- All that can be done without computing ---- */
 
+enum { PLANS = 8 }; /* at most, of all that is served */
+
 static void exercise_plans(conformance_instance *self, const kiln_operator_table *table)
 {
     static _Thread_local conformance_served served[CONFORMANCE_SERVED];
     if (!table->query)
         return;
     int64_t count = conformance_find_served(self, table, served);
-    for (int64_t i = 0; i < count && table->plan && table->free; i += 5) {
+    int64_t step = count / PLANS + 1;
+    for (int64_t i = 0; i < count && table->plan && table->free; i += step) {
         void *plan = NULL;
         kiln_plan_request request = {.struct_size = sizeof request,
                                      .device = served[i].device,
                                      .descriptor = &served[i].desc.head};
-        conformance_enter(self->plugin, "plan");
-        kiln_status status = table->plan(self->instance, &request, &plan);
-        conformance_leave(self->plugin, "plan");
-        if (status != KILN_OK)
+        if (conformance_make_plan(self, table, &request, &plan) != KILN_OK)
             continue;
         conformance_enter(self->plugin, "free");
         table->free(plan);
@@ -209,7 +209,10 @@ static void reopen(const conformance_subject *subject, conformance_report *repor
         const char *difference =
             i == 0 ? NULL : conformance_state_difference(&before, &after, parts, text);
         if (difference) {
-            conformance_fail(report, "opening and closing it again, %d times, changed %s", i,
+            char often[24] = "";
+            if (i > 1)
+                snprintf(often, sizeof often, ", %d times,", i);
+            conformance_fail(report, "opening and closing it again%s changed %s", often,
                              difference);
             return;
         }

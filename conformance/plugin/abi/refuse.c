@@ -375,8 +375,7 @@ static kiln_status make_plan(const refusal *self, const kiln_op_head *descriptor
     kiln_plan_request request = {
         .struct_size = sizeof request, .device = self->device, .descriptor = descriptor};
     self->report->cases++;
-    return (kiln_status)CONFORMANCE_CALL(
-        "plan", self->table->plan(self->instance->instance, &request, plan));
+    return conformance_make_plan(self->instance, self->table, &request, plan);
 }
 
 /* As it is, twice, without the zeros at its end, and with more of them: plan reads a descriptor as
@@ -492,8 +491,8 @@ static void visit_plan_request(const refusal *self, const conformance_served *se
         longer.beyond[15] = (unsigned char)wrong;
         longer.request.descriptor = place(self, &served->desc, sizeof served->desc);
         self->report->cases++;
-        kiln_status status = (kiln_status)CONFORMANCE_CALL(
-            "plan", self->table->plan(self->instance->instance, &longer.request, &plan));
+        kiln_status status =
+            conformance_make_plan(self->instance, self->table, &longer.request, &plan);
         if (status == KILN_OK)
             CONFORMANCE_CALL_VOID("free", self->table->free(plan));
         if (wrong && status != KILN_UNSUPPORTED)

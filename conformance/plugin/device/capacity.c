@@ -55,9 +55,10 @@ static void play(conformance_bed *bed, void *stream)
     demand(bed, stream, KILN_OK, "the second stream_wait after KILN_CAPACITY");
     if (behind.called != 1 || behind.status != KILN_OK)
         conformance_fail(bed->report,
-                         "a function behind one that returned KILN_CAPACITY was called %d times, "
-                         "the last time with status %s; it must be called once, with OK",
-                         behind.called, kiln_status_name(behind.status));
+                         "a function behind one that returned KILN_CAPACITY was called %d time%s, "
+                         "at the end with status %s; it must be called once, with OK",
+                         behind.called, behind.called == 1 ? "" : "s",
+                         kiln_status_name(behind.status));
     BED_OK(bed, stream_enqueue, bed->device, stream, exceed, &first);
     demand(bed, stream, KILN_CAPACITY, "stream_wait after another KILN_CAPACITY");
     CONFORMANCE_CALL_VOID("event_destroy", bed->table.event_destroy(bed->device, event));

@@ -59,6 +59,9 @@ CONFORMANCE_RUN(conformance_device_fault_taken_over);
 CONFORMANCE_RUN(conformance_device_fault_contained);
 CONFORMANCE_RUN(conformance_device_fault_destroy);
 
+/* plugin/device/capacity.c */
+CONFORMANCE_RUN(conformance_device_capacity);
+
 /* plugin/device/shared.c */
 CONFORMANCE_RUN(conformance_device_threads);
 CONFORMANCE_RUN(conformance_device_two);

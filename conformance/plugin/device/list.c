@@ -64,6 +64,8 @@ const conformance_check conformance_device_checks[] = {
     CHECK("fault-contained", fault_contained, "A fault leaves other streams alone."),
     CHECK("fault-destroy", fault_destroy,
           "A faulted stream can be destroyed; functions on it are called first."),
+    CHECK("capacity", capacity,
+          "KILN_CAPACITY of a function is no fault, and one wait says it, once."),
     CHECK("threads", threads, "Several threads use streams of their own at once."),
     CHECK("two-devices", two, "Two devices do not see each other's memory."),
     CHECK("across", across,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "conformance/gemm/planning.h"
 #include "conformance/hash.h"
 #include "conformance/plugin/op/gemm_plain.h"
 #include "conformance/plugin/op/op.h"
@@ -153,7 +154,7 @@ static void keep_word(conformance_gemm_bench *bench, const kiln_gemm_desc *desc)
                                  .backend = bench->session.name,
                                  .staging = KILN_STAGING_DENY};
     kiln_status status =
-        kiln_plan_create(bench->session.runtime, KILN_GEMM, &desc->head, &options, &plan);
+        conformance_plan_create(bench->session.runtime, KILN_GEMM, &desc->head, &options, &plan);
     if (status != KILN_OK)
         conformance_fail(bench->report,
                          "query says that it serves %s, but planning fails with %s: %s", text,
@@ -231,7 +232,8 @@ static kiln_status plan_candidate(void *argument, const kiln_parameter *paramete
                                  .parameter_count = (uint64_t)count};
     kiln_plan *plan = NULL;
     bench->report->cases++;
-    if (kiln_plan_create(bench->session.runtime, KILN_GEMM, &desc.head, &options, &plan) != KILN_OK)
+    if (conformance_plan_create(bench->session.runtime, KILN_GEMM, &desc.head, &options, &plan) !=
+        KILN_OK)
         conformance_fail(bench->report, "parameters that space offers are refused by plan: %s",
                          kiln_last_error());
     kiln_plan_release(plan);

@@ -91,7 +91,7 @@ void conformance_op_gemm_groups(const conformance_subject *subject, conformance_
         end(&tally, &session, try_first(&tally, false) && each_form(&tally, try_groups), report);
 }
 
-/* Each way of being beyond a limit. */
+/* Each way of being beyond a limit, every other one on a stream. */
 static bool try_violations(conformance_gemm_tally *tally, int type, uint32_t grouping,
                            const conformance_plain_types *form)
 {
@@ -104,6 +104,8 @@ static bool try_violations(conformance_gemm_tally *tally, int type, uint32_t gro
             conformance_gemm_near(tally->session, tally->seed, index - 1, &wish, reason);
         if (!test && reason[0] == '\0')
             return false;
+        if (test && way % 2)
+            test->streamed = true;
         if (test && conformance_gemm_case_violate(test, way))
             conformance_gemm_tally_case(tally, test);
         else

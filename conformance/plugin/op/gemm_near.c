@@ -10,18 +10,10 @@
 
 /* ---- One respect after the other ---- */
 
-static bool occurs(const kiln_gemm_desc *desc, uint32_t kind)
-{
-    for (uint32_t i = 0; i < desc->epilogue_count; i++)
-        if (desc->epilogues[i].kind == kind)
-            return true;
-    return false;
-}
-
 static void ease_epilogues(conformance_gemm_case *test, const conformance_gemm_wish *wish)
 {
     kiln_gemm_desc *desc = &test->desc;
-    bool quantized = occurs(desc, KILN_EPILOGUE_QUANTIZE);
+    bool quantized = conformance_gemm_occurs(desc, KILN_EPILOGUE_QUANTIZE);
     memset(desc->epilogues, 0, sizeof desc->epilogues);
     memset(&desc->d_quantization, 0, sizeof desc->d_quantization);
     desc->epilogue_count = wish->epilogue != KILN_EPILOGUE_NONE;
@@ -69,7 +61,7 @@ static void ease_blocks(kiln_gemm_desc *desc, const conformance_plain_types *for
 static void ease_output(conformance_gemm_case *test, const conformance_plain_types *form)
 {
     kiln_gemm_desc *desc = &test->desc;
-    if (occurs(desc, KILN_EPILOGUE_QUANTIZE) || desc->d_type == form->d)
+    if (conformance_gemm_occurs(desc, KILN_EPILOGUE_QUANTIZE) || desc->d_type == form->d)
         return;
     desc->d_type = form->d;
     test->spread = 1;
@@ -102,11 +94,13 @@ static void ease_sizes(uint64_t *random, conformance_gemm_case *test,
     test->m = ease_size(random, test->m, wish->m, unit_m);
     test->k = ease_size(random, test->k, wish->k, unit);
     /* Pairs of swiglu that came with the case are left as they are. */
-    if (!occurs(&test->desc, KILN_EPILOGUE_SWIGLU) || wish->epilogue == KILN_EPILOGUE_SWIGLU)
+    if (!conformance_gemm_occurs(&test->desc, KILN_EPILOGUE_SWIGLU) ||
+        wish->epilogue == KILN_EPILOGUE_SWIGLU)
         test->n = ease_size(random, test->n, wish->n, unit);
     if (wish->epilogue == KILN_EPILOGUE_SWIGLU)
         test->n += test->n % 2;
-    test->d_columns = occurs(&test->desc, KILN_EPILOGUE_SWIGLU) ? test->n / 2 : test->n;
+    test->d_columns =
+        conformance_gemm_occurs(&test->desc, KILN_EPILOGUE_SWIGLU) ? test->n / 2 : test->n;
 }
 
 /* Maxima that are none, or still enough. */
@@ -139,7 +133,10 @@ static void ease(uint64_t *random, conformance_gemm_case *test, const conformanc
     if (wish->ease & CONFORMANCE_EASE_FIXED)
         desc->head.flags &= ~dynamic;
     if (wish->ease & CONFORMANCE_EASE_PRECISION) {
-        desc->precision = form->precision;
+        /* Half of them are for the other kernel. */
+        desc->precision = form->fast_too && conformance_random_one_in(random, 2)
+                              ? (uint32_t)KILN_PRECISION_FAST
+                              : form->precision;
         desc->max_rel_error = 0;
     }
     if (wish->ease & CONFORMANCE_EASE_LAYOUT)
@@ -168,8 +165,8 @@ static void ease(uint64_t *random, conformance_gemm_case *test, const conformanc
         if (kiln_gemm_factor(desc, test->alpha) == 0)
             test->alpha = 1;
     }
-    test->aliased =
-        test->aliased && desc->c_type == desc->d_type && !occurs(desc, KILN_EPILOGUE_SWIGLU);
+    test->aliased = test->aliased && desc->c_type == desc->d_type &&
+                    !conformance_gemm_occurs(desc, KILN_EPILOGUE_SWIGLU);
     if (test->batch == 0 && !(desc->head.flags & KILN_GEMM_DYNAMIC_BATCH))
         test->batch = 1;
     settle_maxima(test);

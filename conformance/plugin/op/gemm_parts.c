@@ -64,13 +64,17 @@ static void try_shares(conformance_gemm_bench *bench, conformance_gemm_case *tes
             conformance_gemm_case_describe(test, text, sizeof text);
             words = strchr(text, ':');
             if (status != KILN_OK)
-                conformance_fail(bench->report, "run in %lld shares:%s: %s", (long long)counts[i],
-                                 words ? words + 1 : text, kiln_status_name(status));
+                conformance_fail(bench->report, "run in %lld share%s:%s: %s", (long long)counts[i],
+                                 counts[i] == 1 ? "" : "s", words ? words + 1 : text,
+                                 kiln_status_name(status));
             conformance_gemm_judge(test, &result);
             bench->report->judged++;
             if (result.outcome == CONFORMANCE_FAILED)
-                conformance_fail(bench->report, "run in %lld shares, %s:%s: %s",
-                                 (long long)counts[i], at_once ? "all at once" : "the last first",
+                conformance_fail(bench->report, "run in %lld share%s%s:%s: %s",
+                                 (long long)counts[i], counts[i] == 1 ? "" : "s",
+                                 counts[i] == 1 ? ""
+                                 : at_once      ? ", all at once"
+                                                : ", the last first",
                                  words ? words + 1 : text, result.text);
         }
     kiln_plan_release(plan);

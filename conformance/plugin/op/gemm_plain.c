@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "conformance/gemm/case.h"
+#include "conformance/gemm/planning.h"
 #include "conformance/hash.h"
 #include "conformance/random.h"
 
@@ -34,23 +36,13 @@ conformance_gemm_spec conformance_gemm_plain(const conformance_plain_types *type
     return spec;
 }
 
-static kiln_quantization quantization_of(const conformance_gemm_blocks *blocks, bool k_is_row)
-{
-    kiln_quantization quantization;
-    memset(&quantization, 0, sizeof quantization);
-    quantization.scale_type = blocks->scale_type;
-    quantization.zero_type = blocks->zero_type;
-    quantization.block[!k_is_row] = blocks->along_k;
-    quantization.block[k_is_row] = blocks->across;
-    return quantization;
-}
-
 kiln_gemm_desc conformance_gemm_settled(const conformance_gemm_spec *spec)
 {
     kiln_gemm_desc desc = spec->desc;
-    desc.a_quantization = quantization_of(&spec->a_blocks, desc.head.flags & KILN_GEMM_TRANSPOSE_A);
+    desc.a_quantization =
+        conformance_gemm_quantization(&spec->a_blocks, desc.head.flags & KILN_GEMM_TRANSPOSE_A);
     desc.b_quantization =
-        quantization_of(&spec->b_blocks, !(desc.head.flags & KILN_GEMM_TRANSPOSE_B));
+        conformance_gemm_quantization(&spec->b_blocks, !(desc.head.flags & KILN_GEMM_TRANSPOSE_B));
     if (desc.c_type != KILN_TYPE_NONE && desc.c_alignment == 0)
         desc.c_alignment = desc.d_alignment;
     return desc;
@@ -126,11 +118,6 @@ static bool make_tensor(const conformance_gemm_spec *spec, conformance_gemm_case
     return true;
 }
 
-static int64_t blocks_in(int64_t extent, int32_t block)
-{
-    return block > 0 ? (extent + block - 1) / block : extent > 0;
-}
-
 /* Scales and zero points of A or B, whose tensor has been made. */
 static bool make_scales(const conformance_gemm_spec *spec, conformance_gemm_case *test,
                         uint32_t slot)
@@ -140,8 +127,8 @@ static bool make_scales(const conformance_gemm_spec *spec, conformance_gemm_case
     kiln_tensor *tensor = &test->tensors[slot].tensor;
     uint32_t last = tensor->rank - 1, scale = CONFORMANCE_GEMM_SCALE + slot,
              zero = CONFORMANCE_GEMM_ZERO_POINT + slot;
-    int64_t rows = blocks_in(tensor->shape[last - 1], quantization->block[0]),
-            columns = blocks_in(tensor->shape[last], quantization->block[1]);
+    int64_t rows = conformance_gemm_blocks_in(tensor->shape[last - 1], quantization->block[0]),
+            columns = conformance_gemm_blocks_in(tensor->shape[last], quantization->block[1]);
     if (quantization->scale_type || quantization->zero_type)
         for (int i = 0; i < 2; i++)
             tensor->scale_block[i] = quantization->block[i] > 0 ? quantization->block[i] : 0;
@@ -188,7 +175,8 @@ static bool make_tensors(const conformance_gemm_spec *spec, conformance_gemm_cas
                 make_tensor(spec, test, KILN_GEMM_D, desc->d_type, false, spec->m, spec->n);
     if (made && desc->d_quantization.scale_type)
         made = make_tensor(spec, test, KILN_GEMM_D_SCALE, desc->d_quantization.scale_type, false,
-                           spec->m, blocks_in(spec->n, desc->d_quantization.block[1]));
+                           spec->m,
+                           conformance_gemm_blocks_in(spec->n, desc->d_quantization.block[1]));
     if (made && spec->aliased)
         test->tensors[KILN_GEMM_C].tensor = test->tensors[KILN_GEMM_D].tensor;
     else if (made && desc->c_type != KILN_TYPE_NONE)
@@ -395,7 +383,7 @@ kiln_plan *conformance_gemm_plan(conformance_gemm_bench *bench, const kiln_gemm_
                                  .staging = KILN_STAGING_DENY};
     kiln_plan *plan = NULL;
     kiln_status status =
-        kiln_plan_create(bench->session.runtime, KILN_GEMM, &desc->head, &options, &plan);
+        conformance_plan_create(bench->session.runtime, KILN_GEMM, &desc->head, &options, &plan);
     if (status == KILN_OK)
         return plan;
     if (status == KILN_UNSUPPORTED) {

@@ -12,7 +12,8 @@ typedef struct conformance_plain_types {
     uint32_t a, b, d;
     conformance_gemm_blocks a_blocks, b_blocks; /* how A and B are quantised */
     int type; /* in conformance_gemm_types; the last, "any", where it is none of the others */
-    uint32_t precision;   /* KILN_PRECISION_EXACT, or FAST where that alone is served */
+    uint32_t precision;   /* KILN_PRECISION_EXACT; or FAST: see there */
+    bool fast_too;        /* exact, and another kernel serves FAST */
     uint32_t transposes;  /* flags of the descriptor; others may be served as well */
     uint32_t alignment;   /* that the descriptor promises of A, B, C and D; 0 = none */
     int64_t unit_m, unit; /* M, and N and K, are multiples of these */
@@ -22,7 +23,7 @@ typedef struct conformance_plain_types {
 
 enum {
     CONFORMANCE_PLAIN_ROWS = CONFORMANCE_GEMM_TYPES - 1 + 4,
-    CONFORMANCE_PLAIN_TYPES = 2 * CONFORMANCE_PLAIN_ROWS /* at most */
+    CONFORMANCE_PLAIN_TYPES = 4 * CONFORMANCE_PLAIN_ROWS /* at most */
 };
 
 /* Row `row` of the kinds of A and B: those that random cases go round, and some others. d is NONE
@@ -30,8 +31,8 @@ enum {
 conformance_plain_types conformance_plain_row(int row);
 
 /* Finds a form in which the plugin serves the types of A and B that `types` has, with its grouping;
- * exact where that is served, and with the type of D that is set, or any where it is NONE. False
- * when it declines all, and `reason` has the last. */
+ * exact where that is served, or else fast, and with the type of D that is set, or any where it is
+ * NONE. False when it declines all, and `reason` has the last. */
 bool conformance_plain_find(const conformance_session *session, conformance_plain_types *types,
                             char reason[256]);
 
@@ -41,7 +42,7 @@ typedef struct conformance_gemm_bench {
     conformance_report *report;
     uint64_t state; /* of the random values */
     int type_count; /* plain GEMMs that are served: each kind of A and B, with one or more types of
-                       D */
+                       D, exact or fast; both where their kernels differ */
     conformance_plain_types types[CONFORMANCE_PLAIN_TYPES];
     char last_decline[400];
 } conformance_gemm_bench;
@@ -117,8 +118,8 @@ void conformance_bench_each(const conformance_subject *subject,
                             void (*function)(conformance_gemm_bench *bench,
                                              const conformance_plain_types *types));
 
-/* Whether a spec is served. Else, and unless something has failed, the verdict becomes
- * NOT_APPLICABLE. */
+/* Whether a spec is served. The verdict is NOT_APPLICABLE as long as nothing that was asked for is,
+ * unless something has failed. */
 bool conformance_bench_serves(conformance_gemm_bench *bench, const conformance_gemm_spec *spec);
 
 /* The bench has failed: what follows need not be tried. */

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "conformance/gemm/numeric.h"
 #include "conformance/plugin/op/gemm_plain.h"
 #include "conformance/plugin/op/op.h"
 
@@ -33,11 +34,6 @@ static int significant_bits(uint32_t type)
     default:
         return 0;
     }
-}
-
-static bool is_integer(uint32_t type)
-{
-    return type == KILN_I8 || type == KILN_U8 || type == KILN_I4 || type == KILN_U4;
 }
 
 static bool is_signed(uint32_t type)
@@ -245,7 +241,7 @@ static void try_ties(conformance_gemm_bench *bench, tie_plan *plan)
  * only then. */
 static bool rounds_last(const conformance_plain_types *types, uint32_t d_type)
 {
-    bool whole = is_integer(types->a) && is_integer(types->b),
+    bool whole = conformance_type_is_integer(types->a) && conformance_type_is_integer(types->b),
          scaled = types->a_blocks.scale_type || types->b_blocks.scale_type;
     if (types->a == KILN_F64)
         return d_type != KILN_I32;
@@ -301,10 +297,11 @@ static void try_quantized(conformance_gemm_bench *bench, const conformance_plain
 
 static void try_both(conformance_gemm_bench *bench, const conformance_plain_types *types)
 {
-    /* Types of D are tried here: those of the bench are of one kind of A and B after the other. */
-    if (types > bench->types && types[-1].a == types->a && types[-1].b == types->b &&
-        types[-1].type == types->type)
-        return;
+    /* Types of D are tried here, once for each kind of A and B. */
+    for (const conformance_plain_types *earlier = bench->types; earlier < types; earlier++)
+        if (earlier->a == types->a && earlier->b == types->b && earlier->type == types->type &&
+            earlier->precision == KILN_PRECISION_EXACT)
+            return;
     try_rounding(bench, types);
     if (!conformance_bench_failed(bench))
         try_quantized(bench, types);

@@ -4,6 +4,7 @@
  * of whole blocks, is checked as any other. */
 #include <stdio.h>
 
+#include "conformance/gemm/numeric.h"
 #include "conformance/plugin/op/gemm_plain.h"
 
 /* ---- The kinds of A and B ---- */
@@ -33,11 +34,6 @@ conformance_plain_types conformance_plain_row(int row)
     return types;
 }
 
-static bool is_integer(uint32_t type)
-{
-    return type == KILN_I8 || type == KILN_U8 || type == KILN_I4 || type == KILN_U4;
-}
-
 static bool is_scaled(const conformance_plain_types *types)
 {
     return types->a_blocks.scale_type || types->b_blocks.scale_type;
@@ -49,7 +45,7 @@ static int first_outputs(const conformance_plain_types *types, uint32_t outputs[
 {
     if (is_scaled(types))
         return 0;
-    if (is_integer(types->a) && is_integer(types->b)) {
+    if (conformance_type_is_integer(types->a) && conformance_type_is_integer(types->b)) {
         outputs[0] = KILN_I32;
         outputs[1] = KILN_F32;
         outputs[2] = KILN_I8;
@@ -84,6 +80,19 @@ static kiln_candidate ask(const conformance_session *session, const conformance_
     return conformance_gemm_ask(session, &desc);
 }
 
+/* Whether another kernel than that of the exact form serves it with less precision. */
+static bool serves_fast(const conformance_session *session, const conformance_plain_types *exact,
+                        const kiln_candidate *answer)
+{
+    conformance_plain_types fast = *exact;
+    if (exact->precision != KILN_PRECISION_EXACT)
+        return false;
+    fast.precision = KILN_PRECISION_FAST;
+    kiln_candidate candidate = ask(session, &fast);
+    return candidate.support != KILN_SUPPORT_NO &&
+           strncmp(candidate.kernel, answer->kernel, sizeof candidate.kernel) != 0;
+}
+
 /* With the precision and the type of D that are set. */
 static bool find_form(const conformance_session *session, conformance_plain_types *types,
                       char reason[256])
@@ -101,8 +110,10 @@ static bool find_form(const conformance_session *session, conformance_plain_type
             types->alignment = regularities[i].alignment;
             types->group_alignment = regularities[i].group_alignment;
             kiln_candidate candidate = ask(session, types);
-            if (candidate.support != KILN_SUPPORT_NO)
+            if (candidate.support != KILN_SUPPORT_NO) {
+                types->fast_too = serves_fast(session, types, &candidate);
                 return true;
+            }
             snprintf(reason, 256, "%s", candidate.reason);
         }
     return false;
@@ -128,7 +139,13 @@ bool conformance_plain_find(const conformance_session *session, conformance_plai
 
 /* ---- The bench ---- */
 
-/* All that is served of one kind of A and B. */
+static void add_types(conformance_gemm_bench *bench, const conformance_plain_types *types)
+{
+    if (bench->type_count < CONFORMANCE_PLAIN_TYPES)
+        bench->types[bench->type_count++] = *types;
+}
+
+/* All that is served of one kind of A and B; twice where kernels differ by precision. */
 static void find_types(conformance_gemm_bench *bench, const conformance_plain_types *row)
 {
     uint32_t outputs[3];
@@ -139,11 +156,15 @@ static void find_types(conformance_gemm_bench *bench, const conformance_plain_ty
         if (i == count && found > 0)
             break;
         types.d = i < count ? outputs[i] : (uint32_t)KILN_TYPE_NONE;
-        if (bench->type_count < CONFORMANCE_PLAIN_TYPES &&
-            conformance_plain_find(&bench->session, &types, reason)) {
-            bench->types[bench->type_count++] = types;
-            found++;
-        }
+        if (!conformance_plain_find(&bench->session, &types, reason))
+            continue;
+        found++;
+        bool twice = types.fast_too;
+        types.fast_too = false;
+        add_types(bench, &types);
+        types.precision = KILN_PRECISION_FAST;
+        if (twice)
+            add_types(bench, &types);
     }
     if (found == 0)
         snprintf(bench->last_decline, sizeof bench->last_decline, "%s", reason);
@@ -211,11 +232,17 @@ bool conformance_bench_serves(conformance_gemm_bench *bench, const conformance_g
 {
     kiln_gemm_desc desc = conformance_gemm_settled(spec);
     kiln_candidate candidate = conformance_gemm_ask(&bench->session, &desc);
-    if (candidate.support != KILN_SUPPORT_NO)
-        return true;
-    conformance_skip(bench->report, "it does not serve what the check would run: %s",
-                     candidate.reason);
-    return false;
+    conformance_report *report = bench->report;
+    bool served = candidate.support != KILN_SUPPORT_NO;
+    if (!served && report->cases == report->declined) {
+        conformance_skip(report, "it does not serve what the check would run: %s",
+                         candidate.reason);
+    } else if (served && report->verdict == CONFORMANCE_CHECK_NOT_APPLICABLE) {
+        /* Something applies after all. */
+        report->verdict = CONFORMANCE_CHECK_PASSED;
+        report->text[0] = '\0';
+    }
+    return served;
 }
 
 bool conformance_bench_failed(const conformance_gemm_bench *bench)

@@ -5,7 +5,7 @@
 
 #include "conformance/plugin/op/gemm_near.h"
 
-enum { CONFORMANCE_BITS_CASES = 256, CONFORMANCE_BITS_OUTPUTS = 3 };
+enum { CONFORMANCE_BITS_CASES = 320, CONFORMANCE_BITS_OUTPUTS = 3 };
 
 /* One case, and what its outputs were the first time: hashes of D, D_SCALE and a bias gradient. */
 typedef struct conformance_bits_case {
@@ -37,6 +37,9 @@ void conformance_bits_move(conformance_gemm_bench *bench, conformance_bits_cases
 
 /* Runs each case again with fewer rows, and compares those. */
 void conformance_bits_shrink(conformance_gemm_bench *bench, conformance_bits_cases *all);
+
+/* Runs what is grouped by rows again with each group's B alone, and compares that group's rows. */
+void conformance_bits_ungroup(conformance_gemm_bench *bench, conformance_bits_cases *all);
 
 /* Runs each case in shares, on the host, and compares with the whole. */
 void conformance_bits_share(conformance_gemm_bench *bench, conformance_bits_cases *all);

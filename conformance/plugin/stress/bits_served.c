@@ -50,7 +50,14 @@ void conformance_bits_find(const conformance_session *session, uint64_t seed,
             form.grouping = grouping;
             if (!conformance_plain_find(session, &form, reason))
                 continue;
+            bool twice = form.fast_too;
+            form.fast_too = false; /* each case is of one kernel */
             add_case(session, all, &form, type, KILN_EPILOGUE_NONE, 0);
+            if (twice) {
+                conformance_plain_types fast = form;
+                fast.precision = KILN_PRECISION_FAST;
+                add_case(session, all, &fast, type, KILN_EPILOGUE_NONE, 0);
+            }
             if (grouping != KILN_GROUPING_NONE && found[grouping])
                 continue;
             found[grouping] = true;
@@ -158,8 +165,9 @@ static bool run(conformance_gemm_bench *bench, conformance_gemm_case *test)
         result.outcome == CONFORMANCE_PASSED && (result.answer_flags & KILN_ANSWER_REPRODUCIBLE);
     if (!promised) {
         bench->report->declined++;
-        snprintf(bench->last_decline, sizeof bench->last_decline,
-                 "no answer promises reproducible bits");
+        snprintf(bench->last_decline, sizeof bench->last_decline, "%.399s",
+                 result.outcome == CONFORMANCE_DECLINED ? result.text
+                                                        : "no answer promises reproducible bits");
     }
     return promised;
 }
@@ -326,6 +334,82 @@ void conformance_bits_shrink(conformance_gemm_bench *bench, conformance_bits_cas
             conformance_gemm_case_free(part);
         }
         conformance_gemm_case_free(whole);
+    }
+}
+
+/* ---- Without the other groups ---- */
+
+/* Leaves one matrix of a tensor that has the groups as leading dimension. */
+static void take_group(conformance_gemm_case *test, uint32_t slot, int64_t group)
+{
+    kiln_tensor *tensor = &test->tensors[slot].tensor;
+    if (!test->tensors[slot].memory || tensor->rank != 3)
+        return;
+    tensor->byte_offset += group * tensor->strides[0] * kiln_type_bits(tensor->type) / 8;
+    tensor->rank = 2;
+    for (int i = 0; i < 2; i++) {
+        tensor->shape[i] = tensor->shape[i + 1];
+        tensor->strides[i] = tensor->strides[i + 1];
+    }
+}
+
+/* All rows, times the B of one group. */
+static void ungroup(conformance_gemm_case *test, int64_t group)
+{
+    conformance_tensor *groups = &test->tensors[KILN_GEMM_GROUPS];
+    test->desc.grouping = KILN_GROUPING_NONE;
+    test->desc.groups = test->desc.group_alignment = 0;
+    take_group(test, KILN_GEMM_B, group);
+    take_group(test, CONFORMANCE_GEMM_SCALE + KILN_GEMM_B, group);
+    take_group(test, CONFORMANCE_GEMM_ZERO_POINT + KILN_GEMM_B, group);
+    free(groups->memory);
+    free(groups->before);
+    memset(groups, 0, sizeof *groups);
+}
+
+/* Of the rows of D that `grouped` says belong to a group. */
+static uint64_t hash_group(const conformance_gemm_case *grouped, const conformance_gemm_case *test,
+                           int64_t group)
+{
+    uint64_t hash = 0;
+    for (int64_t row = 0; row < grouped->m; row++)
+        if (conformance_case_group_of(grouped, row) == group)
+            hash = hash_line(&test->tensors[KILN_GEMM_D], row, hash);
+    return hash;
+}
+
+static void compare_group(conformance_gemm_bench *bench, const conformance_gemm_case *grouped,
+                          conformance_gemm_case *part, int64_t group)
+{
+    uint64_t first[CONFORMANCE_BITS_OUTPUTS] = {hash_group(grouped, grouped, group), 0, 0};
+    ungroup(part, group);
+    if (conformance_gemm_ask(&bench->session, &part->desc).support == KILN_SUPPORT_NO) {
+        bench->report->declined++;
+    } else if (run(bench, part)) {
+        uint64_t now[CONFORMANCE_BITS_OUTPUTS] = {hash_group(grouped, part, group), 0, 0};
+        expect_same(bench, grouped, "without the other groups", first, now);
+    }
+}
+
+void conformance_bits_ungroup(conformance_gemm_bench *bench, conformance_bits_cases *all)
+{
+    for (int i = 0; i < all->count && !conformance_bench_failed(bench); i++) {
+        const conformance_bits_case *self = &all->cases[i];
+        /* Less precision may be had for one of them alone. */
+        if (self->form.grouping != KILN_GROUPING_CONTIGUOUS ||
+            self->form.precision != KILN_PRECISION_EXACT ||
+            self->wish.epilogue != KILN_EPILOGUE_NONE)
+            continue;
+        conformance_gemm_case *grouped = make(bench, all, self);
+        bool promised = run(bench, grouped);
+        for (int64_t group = 0; promised && group < grouped->desc.groups; group++) {
+            conformance_gemm_case *part =
+                conformance_bench_failed(bench) ? NULL : make(bench, all, self);
+            if (part)
+                compare_group(bench, grouped, part, group);
+            conformance_gemm_case_free(part);
+        }
+        conformance_gemm_case_free(grouped);
     }
 }
 

@@ -21,12 +21,17 @@ static const kiln_option options[] = {
      .type = KILN_OPTION_INTEGER},
 };
 
+/* Only a defect needs one. */
+#define OWN_OPERATOR "planted.product/1"
+
 static const char *const interfaces[] = {
     KILN_GEMM,
 #if defined(PLANTED_DEVICE)
     KILN_DEVICE,
 #endif
-    planted(UNKNOWN_INTERFACE) ? "kiln.nothing/1" : NULL,
+    planted(UNKNOWN_INTERFACE) ? "kiln.nothing/1"
+    : planted(NO_OUTPUTS)      ? OWN_OPERATOR
+                               : NULL,
     NULL,
 };
 
@@ -154,6 +159,8 @@ static const void *planted_interface(void *object, const char *name)
     if (strcmp(name, KILN_DEVICE) == 0)
         return &planted_device_table;
 #endif
+    if (planted(NO_OUTPUTS) && strcmp(name, OWN_OPERATOR) == 0)
+        return &planted_gemm_table;
     if (planted(LATER_MAJORS_TOO) ? strncmp(name, KILN_GEMM, strlen(KILN_GEMM)) != 0
                                   : strcmp(name, KILN_GEMM) != 0)
         return NULL;

@@ -132,13 +132,16 @@ static void note_failure(planted_stream *self, kiln_status status, const char *s
 {
     if (self->status != KILN_OK)
         return;
-    if (status == KILN_CAPACITY) {
+    bool first = !self->exceeded || planted(LAST_SENTENCE);
+    if (status == KILN_CAPACITY && !planted(CAPACITY_FAULTS)) {
         self->exceeded = true;
     } else {
         self->status = status;
         self->device->fault = status;
+        first = true;
     }
-    snprintf(self->sentence, sizeof self->sentence, "%s", sentence);
+    if (first)
+        snprintf(self->sentence, sizeof self->sentence, "%s", sentence);
 }
 
 static void execute(planted_stream *self, planted_command *todo)
@@ -329,7 +332,7 @@ kiln_status planted_stream_wait(void *object, void *waited)
         status = KILN_CAPACITY;
     if (status == KILN_OK && planted(IDLE_IS_INVALID) && self->done == 0)
         status = KILN_INVALID;
-    self->exceeded = false;
+    self->exceeded = self->exceeded && planted(CAPACITY_IS_REPEATED);
     if (status != KILN_OK)
         planted_fail(device, status, planted(FAULT_WITHOUT_WORDS) ? "" : self->sentence);
     if (planted(FAULT_IS_FORGOTTEN))

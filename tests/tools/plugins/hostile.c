@@ -130,8 +130,18 @@ static kiln_status run(void *native, const kiln_run_context *context,
     return KILN_UNSUPPORTED;
 }
 
-static const kiln_operator_table table = {
-    .struct_size = sizeof table, .query = query, .plan = plan, .run = run, .free = free};
+static uint64_t outputs(void *native)
+{
+    (void)native;
+    return 0;
+}
+
+static const kiln_operator_table table = {.struct_size = sizeof table,
+                                          .query = query,
+                                          .plan = plan,
+                                          .run = run,
+                                          .free = free,
+                                          .outputs = outputs};
 
 static const void *interface_of(void *instance, const char *name)
 {
