@@ -123,7 +123,10 @@ static bool check_destination(gemm_trial *trial, uint32_t slot, const char *what
 /* A destination cannot be broadcast. */
 static bool is_broadcast(const conformance_tensor *made)
 {
-    return made->memory && made->tensor.rank == 3 && made->tensor.strides[0] == 0;
+    for (uint32_t d = 0; made->memory && d < made->tensor.rank; d++)
+        if (made->tensor.strides[d] == 0 && made->tensor.shape[d] > 1)
+            return true;
+    return false;
 }
 
 /* Unpacks a blob over memory like the source's and wants the source back, gaps included. */

@@ -157,9 +157,10 @@ bool job_is_quantizable(uint32_t type);
 /* Fits a tensor's scales and zero points to it, and completes its blocks. */
 bool job_fit_scales(const kiln_job *job, job_tensor *tensor, kiln_yaml_error *error);
 
-/* How many scales or zero points stand in a row of those of a tensor, by its block or its scale; 0
+/* How many rows and columns of scales and zero points a tensor has, by its block or its scale; 0
  * when neither says it. */
-int64_t job_scale_columns(const kiln_job *job, const job_tensor *tensor);
+void job_scale_counts(const kiln_job *job, const job_tensor *tensor, int64_t *rows,
+                      int64_t *columns);
 
 /* What job_fit_scales has found, as a descriptor says it. */
 kiln_quantization job_quantization(const kiln_job *job, const job_tensor *tensor);

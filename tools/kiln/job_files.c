@@ -204,10 +204,14 @@ static bool shape_zero_point(const kiln_job *job, const job_tensor *tensor, kiln
         return true;
     if (tensor_file_get(zero->source, zero->entry, &stored, &problem) != KILN_OK)
         return job_fail(error, zero->node, "%s", problem.text);
-    int64_t *count = &zero->shape[zero->rank - 1], bytes = stored.shape[zero->rank - 1],
-            told = job_scale_columns(job, tensor);
-    if (kiln_type_bits(stored.type) != 8 || *count != 2 * bytes ||
-        !(told ? told == 2 * bytes - 1 : bytes == 1))
+    int64_t *count = &zero->shape[zero->rank - 1], bytes = stored.shape[zero->rank - 1], rows,
+            columns;
+    job_scale_counts(job, tensor, &rows, &columns);
+    if (zero->rank == 1)
+        columns *= rows, rows = 1;
+    bool alone = kiln_tensor_elements(&stored) == 1, two = columns == 2 && (rows == 1 || !alone),
+         odd = bytes == 1 ? !two : columns == 2 * bytes - 1;
+    if (kiln_type_bits(stored.type) != 8 || *count != 2 * bytes || !odd)
         return true;
     *count -= 1;
     return bytes > 1 || is_one_a_byte(&stored, zero->type == KILN_I4) ||

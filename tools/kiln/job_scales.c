@@ -33,18 +33,25 @@ static bool is_single(const job_tensor *tensor)
     return kiln_tensor_elements(&whole) == 1;
 }
 
-int64_t job_scale_columns(const kiln_job *job, const job_tensor *tensor)
+void job_scale_counts(const kiln_job *job, const job_tensor *tensor, int64_t *rows,
+                      int64_t *columns)
 {
     const job_tensor *scale = tensor->scale == JOB_NONE ? NULL : &job->tensors[tensor->scale];
+    *rows = *columns = 0;
     if (tensor->rank < 2)
-        return 0;
-    int64_t columns = tensor->shape[tensor->rank - 1];
-    if (tensor->block_told)
-        return blocks(columns, tensor->block[1]);
-    if (!scale || is_single(scale) || scale->rank == 0)
-        return 0;
-    int64_t last = scale->shape[scale->rank - 1];
-    return scale->rank > 1 ? last : last == columns ? columns : 1;
+        return;
+    grid whole = extents(tensor);
+    if (tensor->block_told) {
+        *rows = blocks(whole.rows, tensor->block[0]);
+        *columns = blocks(whole.columns, tensor->block[1]);
+    } else if (scale && scale->rank == 1 && !is_single(scale)) {
+        bool across = scale->shape[0] == whole.columns;
+        *rows = across ? 1 : scale->shape[0];
+        *columns = across ? scale->shape[0] : 1;
+    } else if (scale && scale->rank > 1 && !is_single(scale)) {
+        *rows = extents(scale).rows;
+        *columns = extents(scale).columns;
+    }
 }
 
 static bool misfit(const job_tensor *tensor, const job_tensor *scale, const kiln_yaml_node *node,
@@ -183,6 +190,22 @@ static bool fit_one(const kiln_job *job, job_tensor *tensor, bool zero_point, bo
            find_blocks(tensor, scale, node, key, &found, error);
 }
 
+/* Zero points of 4 bits that a row has must be there, one beside the other. */
+static bool check_single(const kiln_job *job, const job_tensor *tensor, kiln_yaml_error *error)
+{
+    const job_tensor *zero =
+        tensor->zero_point == JOB_NONE ? NULL : &job->tensors[tensor->zero_point];
+    grid whole = extents(tensor);
+    int64_t columns = blocks(whole.columns, tensor->block[1]);
+    if (!zero || kiln_type_bits(zero->type) >= 8 || !is_single(zero) || columns <= 1)
+        return true;
+    return job_fail(error, tensor->zero_point_node,
+                    "zero_point '%s' is a single %s, which cannot serve the %lld blocks that '%s' "
+                    "has in a row; write it down for each block, as [%lld, %lld]",
+                    zero->name, kiln_type_name(zero->type), (long long)columns, tensor->name,
+                    (long long)blocks(whole.rows, tensor->block[0]), (long long)columns);
+}
+
 /* A single scale or zero point serves all blocks of the other. */
 bool job_fit_scales(const kiln_job *job, job_tensor *tensor, kiln_yaml_error *error)
 {
@@ -199,7 +222,7 @@ bool job_fit_scales(const kiln_job *job, job_tensor *tensor, kiln_yaml_error *er
         for (int zero_point = 0; zero_point < 2; zero_point++)
             if (!fit_one(job, tensor, zero_point, single, error))
                 return false;
-    return true;
+    return check_single(job, tensor, error);
 }
 
 kiln_quantization job_quantization(const kiln_job *job, const job_tensor *tensor)

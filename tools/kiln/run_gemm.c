@@ -253,7 +253,8 @@ static bool take_group_alignment(building *build, const char *text)
 {
     if (tool_read_integer(text, 1, INT64_C(1) << 40, &build->step.group_alignment))
         return true;
-    tool_usage(build->common, "--group-alignment takes a whole number from 1 on, not '%s'", text);
+    tool_usage(build->common, "--group-alignment takes a whole number from 1 to %lld, not '%s'",
+               1LL << 40, text);
     return false;
 }
 
