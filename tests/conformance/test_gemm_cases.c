@@ -187,8 +187,9 @@ static void find_mistake(const mistake_case *shown)
                                                  CONFORMANCE_GEMM_ZERO_SIZE |
                                                  CONFORMANCE_GEMM_APPROXIMATE};
     conformance_gemm_summary summary = {0};
-    assert_int_equal(conformance_gemm_sweep_of(runtime, "naive", &filter, 1, 0, 150, &summary),
-                     KILN_OK);
+    for (uint64_t seed = 1; seed <= 10 && summary.failed < 3; seed++)
+        assert_int_equal(
+            conformance_gemm_sweep_of(runtime, "naive", &filter, seed, 0, 30, &summary), KILN_OK);
     print_message("# %s: %lld of %lld cases fail\n", name, (long long)summary.failed,
                   (long long)(summary.failed + summary.passed));
     assert_true(summary.failed >= 3);
