@@ -72,7 +72,7 @@ esac
 kiln explain --measure --rounds 100000 --slice 50 gemm m=64 n=64 k=64 type=f32 >stdout 2>stderr &
 process=$!
 # Once it catches the signal, it may come at any time.
-until grep -q '^SigCgt:.*[2367abef]$' /proc/$process/status 2>proc.log || ! kill -0 $process 2>kill.log; do
+until catches $process || ended $process; do
     sleep 0.1
 done
 kill -INT $process

@@ -157,8 +157,10 @@ static void test_lines_and_counts(void **state)
     for (int i = 0; i < 5; i++)
         assert_ok(kiln_call(runtime, ACME_AXPY, &axpy.head, NULL, &axpy_args.head));
     assert_ok(kiln_plan_create(runtime, KILN_GEMM, &gemm.head, NULL, &plan));
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         assert_ok(kiln_plan_run(plan, i % 2 ? stream : NULL, &gemm_args.head));
+        assert_ok(kiln_stream_wait(stream)); /* all write to one D */
+    }
     for (int64_t part = 0; part < 4; part++) /* one run in shares is one run */
         assert_ok(kiln_plan_run_part(plan, part, 4, &gemm_args.head));
     matrices[KILN_GEMM_A].type = KILN_F64; /* what is refused did not run */
