@@ -157,7 +157,7 @@ static bool open_tiny(gap_measurement *self, bench_message *message)
     for (uint32_t i = 0; i < desc->epilogue_count; i++) {
         desc->epilogues[i].alignment = 0;
         if (desc->epilogues[i].kind == KILN_EPILOGUE_SWIGLU)
-            desc->n = desc->epilogues[i].p0 > 0 ? 2 * (int64_t)desc->epilogues[i].p0 : 2;
+            desc->n = 2 * kiln_gemm_piece(&desc->epilogues[i], 1);
     }
     return open_variant(&self->tiny, &gemm, &target, message);
 }

@@ -201,9 +201,7 @@ static expected after(const bench_gemm *gemm, const bench_operands *operands, ui
     const kiln_epilogue *epilogue = &gemm->desc.epilogues[steps - 1];
     double roundoff = inner_unit(&gemm->desc);
     if (epilogue->kind == KILN_EPILOGUE_SWIGLU) {
-        int64_t piece = epilogue->p0 < 0   ? gemm->desc.n / 2
-                        : epilogue->p0 > 0 ? (int64_t)epilogue->p0
-                                           : 1;
+        int64_t piece = kiln_gemm_piece(epilogue, gemm->desc.n / 2);
         place first = {at.batch, at.row, at.column + at.column / piece * piece};
         place second = {at.batch, at.row, first.column + piece};
         expected gate = after(gemm, operands, steps - 1, first);

@@ -16,8 +16,6 @@ conformance_libconformance_la_SOURCES = \
 	conformance/gemm/operand.c \
 	conformance/gemm/operand.h \
 	conformance/gemm/oracle.c \
-	conformance/gemm/planning.c \
-	conformance/gemm/planning.h \
 	conformance/gemm/quantize.c \
 	conformance/gemm/result.h \
 	conformance/gemm/sweep.c \
@@ -26,6 +24,8 @@ conformance_libconformance_la_SOURCES = \
 	conformance/gemm/types.c \
 	conformance/hash.h \
 	conformance/lines.h \
+	conformance/planning.c \
+	conformance/planning.h \
 	conformance/plugin.h \
 	conformance/plugin/abi/abi.h \
 	conformance/plugin/abi/file.c \

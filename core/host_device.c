@@ -197,6 +197,18 @@ static void stream_note(host_stream *stream, kiln_status status)
     pthread_mutex_unlock(&stream->mutex);
 }
 
+static kiln_status call(const host_stream *stream, const host_command *command, kiln_status fault)
+{
+    if (fault != KILN_OK)
+        kiln_fail(fault, "%s", stream->sentence);
+    uint64_t failures = kiln_thread.failures;
+    kiln_status status = command->of.call.function(command->of.call.argument, fault);
+    if (status < 0 && kiln_thread.failures == failures)
+        kiln_fail(status, "a function on the stream: %s; it gave no reason",
+                  kiln_status_text(status));
+    return status;
+}
+
 /* Only the worker changes the status, so it may read it without the lock. */
 static void execute(host_stream *stream, const host_command *command)
 {
@@ -215,13 +227,7 @@ static void execute(host_stream *stream, const host_command *command)
                                                   command->of.fill.destination.byte_offset);
         break;
     case COMMAND_CALL:
-        if (fault != KILN_OK)
-            kiln_fail(fault, "%s", stream->sentence);
-        uint64_t failures = kiln_thread.failures;
-        status = command->of.call.function(command->of.call.argument, fault);
-        if (status < 0 && kiln_thread.failures == failures)
-            kiln_fail(status, "a function on the stream: %s; it gave no reason",
-                      kiln_status_text(status));
+        status = call(stream, command, fault);
         break;
     case COMMAND_RECORD:
         mark_complete(command->of.mark, fault, stream->sentence);

@@ -55,27 +55,43 @@ static kiln_status check_parts(const kiln_plan *plan, const kiln_tensor *strided
     return KILN_OK;
 }
 
-/* The address of a tensor's base; within its own buffer where the host cannot address that. */
-static uintptr_t base_of(const kiln_tensor *tensor)
+/* Where something lies: by address, within its own buffer where the host cannot address that. */
+typedef struct region {
+    const kiln_buffer *buffer; /* NULL = by address */
+    uintptr_t begin, end;
+} region;
+
+static region region_at(const kiln_tensor *tensor, int64_t begin, int64_t end)
 {
-    return (uintptr_t)(tensor->buffer ? tensor->buffer->host : tensor->data);
+    void *host = tensor->buffer ? tensor->buffer->host : tensor->data;
+    return (region){host ? NULL : tensor->buffer, (uintptr_t)host + (uintptr_t)begin,
+                    (uintptr_t)host + (uintptr_t)end};
 }
 
-/* A backend reads one side while it writes the other. Gaps between rows count as the tensor's. */
+/* Gaps between rows count as the tensor's. Empty for an absent part. */
+static region region_of(const kiln_tensor *part, const char *name)
+{
+    int64_t begin = 0, end = 0;
+    if (!part || kiln_tensor_extent(part, name, &begin, &end) != KILN_OK)
+        return (region){NULL, 0, 0};
+    return region_at(part, begin, end);
+}
+
+static bool overlap(const region *a, const region *b)
+{
+    return a->buffer == b->buffer && a->begin < a->end && b->begin < b->end && a->begin < b->end &&
+           b->begin < a->end;
+}
+
+/* A backend reads one side while it writes the other. */
 static kiln_status check_apart(const kiln_tensor *strided, const kiln_tensor *packed, int64_t bytes)
 {
     const kiln_tensor *parts[PARTS];
-    uintptr_t blob = base_of(packed) + (uintptr_t)packed->byte_offset;
+    region blob = region_at(packed, packed->byte_offset, packed->byte_offset + bytes);
     list_parts(strided, parts);
     for (int i = 0; i < PARTS; i++) {
-        int64_t begin, end;
-        if (!parts[i] || kiln_tensor_extent(parts[i], part_names[i], &begin, &end) != KILN_OK ||
-            begin == end)
-            continue;
-        uintptr_t base = base_of(parts[i]);
-        bool one_space = (base && base_of(packed)) || parts[i]->buffer == packed->buffer;
-        if (one_space && base + (uintptr_t)begin < blob + (uintptr_t)bytes &&
-            blob < base + (uintptr_t)end)
+        region part = region_of(parts[i], part_names[i]);
+        if (overlap(&part, &blob))
             return kiln_fail(KILN_INVALID,
                              "the packed tensor of %lld bytes overlaps %s; they must be in "
                              "memory of their own",
@@ -88,30 +104,22 @@ static kiln_status check_apart(const kiln_tensor *strided, const kiln_tensor *pa
 static kiln_status check_destination(const kiln_tensor *strided)
 {
     const kiln_tensor *parts[PARTS];
-    int64_t begin[PARTS], end[PARTS];
+    region regions[PARTS];
     list_parts(strided, parts);
     for (int i = 0; i < PARTS; i++) {
-        begin[i] = end[i] = 0;
-        if (!parts[i] || kiln_tensor_extent(parts[i], part_names[i], &begin[i], &end[i]) != KILN_OK)
-            continue;
-        for (uint32_t d = 0; d < parts[i]->rank; d++)
+        regions[i] = region_of(parts[i], part_names[i]);
+        for (uint32_t d = 0; parts[i] && d < parts[i]->rank; d++)
             if (parts[i]->strides[d] == 0 && parts[i]->shape[d] > 1)
-                return kiln_fail(
-                    KILN_INVALID,
-                    "cannot unpack into %s: its stride %u is 0, so that elements share "
-                    "their memory",
-                    part_names[i], d);
-        for (int j = 0; j < i; j++) {
-            bool one_space = parts[j] && ((base_of(parts[i]) && base_of(parts[j])) ||
-                                          parts[i]->buffer == parts[j]->buffer);
-            if (one_space && begin[i] < end[i] && begin[j] < end[j] &&
-                base_of(parts[i]) + (uintptr_t)begin[i] < base_of(parts[j]) + (uintptr_t)end[j] &&
-                base_of(parts[j]) + (uintptr_t)begin[j] < base_of(parts[i]) + (uintptr_t)end[i])
+                return kiln_fail(KILN_INVALID,
+                                 "cannot unpack into %s: its stride %u is 0, so that elements "
+                                 "share their memory",
+                                 part_names[i], d);
+        for (int j = 0; j < i; j++)
+            if (overlap(&regions[i], &regions[j]))
                 return kiln_fail(KILN_INVALID,
                                  "cannot unpack: %s overlaps %s; they must be in memory of their "
                                  "own",
                                  part_names[j], part_names[i]);
-        }
     }
     return KILN_OK;
 }

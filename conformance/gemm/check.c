@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "conformance/gemm/planning.h"
+#include "conformance/planning.h"
 #include "conformance/gemm/result.h"
 
 /* A case on its way through a backend. */

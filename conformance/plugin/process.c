@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "conformance/gemm/planning.h"
+#include "conformance/planning.h"
 #include "conformance/plugin/load.h"
 #include "conformance/random.h"
 #include "conformance/sanitizers.h"

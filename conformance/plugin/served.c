@@ -4,7 +4,7 @@
 
 #include "conformance/gemm/case.h"
 #include "conformance/gemm/numeric.h"
-#include "conformance/gemm/planning.h"
+#include "conformance/planning.h"
 
 /* Beside the types of the random cases but the last, which is any. */
 static const conformance_gemm_type others[] = {

@@ -256,6 +256,12 @@ static inline int64_t kiln_gemm_integer_depth(const kiln_gemm_desc *desc)
     return run <= limit ? INT64_MAX : limit;
 }
 
+/* Columns of a piece of KILN_EPILOGUE_SWIGLU, which makes `columns` of twice as many. */
+static inline int64_t kiln_gemm_piece(const kiln_epilogue *swiglu, int64_t columns)
+{
+    return swiglu->p0 < 0 ? columns : swiglu->p0 > 0 ? (int64_t)swiglu->p0 : 1;
+}
+
 /* alpha or beta of a run as it is applied, and compared with 0. */
 static inline double kiln_gemm_factor(const kiln_gemm_desc *desc, double value)
 {

@@ -262,9 +262,9 @@ typedef struct kiln_fill_request {
  * stream that waits for an event which completed with a fault takes that fault over.
  * KILN_CAPACITY, of a function or a run, is no fault: what is queued behind it is done, events
  * behind it complete with KILN_OK, and the next stream_wait of a stream without a fault returns it,
- * once, with the sentence of the first. stream_wait
- * and stream_destroy return when all that was queued has been done, skipped or called, also after a
- * fault. An event or gate may be destroyed while commands that name it are queued. */
+ * once, with the sentence of the first. stream_wait and stream_destroy return when all that was
+ * queued has been done, skipped or called, also after a fault.
+ * An event or gate may be destroyed while commands that name it are queued. */
 typedef struct kiln_device_table {
     uint64_t struct_size;
 

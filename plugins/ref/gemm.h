@@ -118,18 +118,6 @@ typedef struct ref_gemm_finish {
     int64_t tile_columns; /* from one row of gradients to the next */
 } ref_gemm_finish;
 
-/* Columns of a piece of SWIGLU, which makes `columns` of all. */
-static inline int64_t ref_swiglu_piece(const kiln_epilogue *epilogue, int64_t columns)
-{
-    return epilogue->p0 < 0 ? columns : epilogue->p0 > 0 ? (int64_t)epilogue->p0 : 1;
-}
-
-/* A parameter of an epilogue as it is applied. */
-static inline double ref_parameter(bool wide, double value)
-{
-    return wide ? value : (double)(float)value;
-}
-
 /* alpha, beta and the epilogues on the `count` sums of a row of op(A) op(B) from `column` on, which
  * stand in slot->values, then the result into D. */
 void ref_gemm_finish_row(const ref_gemm_finish *finish, int64_t entry, int64_t row, int64_t column,

@@ -35,10 +35,15 @@ static void round_row(bool wide, int64_t count, double *values)
             values[j] = (double)(float)values[j];
 }
 
+static double parameter(bool wide, double value)
+{
+    return wide ? value : (double)(float)value;
+}
+
 static void apply(const kiln_epilogue *epilogue, bool wide, int64_t count, double *v,
                   const double *x)
 {
-    double p0 = ref_parameter(wide, epilogue->p0), p1 = ref_parameter(wide, epilogue->p1);
+    double p0 = parameter(wide, epilogue->p0), p1 = parameter(wide, epilogue->p1);
     switch (epilogue->kind) {
     case KILN_EPILOGUE_BIAS:
     case KILN_EPILOGUE_RESIDUAL:
@@ -102,7 +107,7 @@ static void swiglu(bool wide, int64_t pairs, int64_t piece, double *v)
 {
     for (int64_t j = 0; j < pairs; j++) {
         const double *gate = v + j + j / piece * piece;
-        v[j] = ref_parameter(wide, silu(*gate)) * gate[piece];
+        v[j] = parameter(wide, silu(*gate)) * gate[piece];
     }
 }
 
@@ -141,7 +146,7 @@ void ref_gemm_finish_row(const ref_gemm_finish *finish, int64_t entry, int64_t r
         case KILN_EPILOGUE_SWIGLU:
             count /= 2;
             column /= 2;
-            swiglu(finish->wide, count, ref_swiglu_piece(epilogue, count), values);
+            swiglu(finish->wide, count, kiln_gemm_piece(epilogue, count), values);
             break;
         case KILN_EPILOGUE_BIAS_GRADIENT:
             for (int64_t j = 0; j < count; j++)

@@ -103,6 +103,15 @@ int tool_print_json(const tool_common *common, json_t *object);
 const char *tool_bytes_text(int64_t bytes, char text[32]);
 const char *tool_time_text(int64_t nanoseconds, char text[32]);
 
+/* ---- Text in an array: what there is no room for is cut off ---- */
+
+typedef struct tool_writer {
+    char *text;
+    size_t size, used;
+} tool_writer;
+
+void tool_write(tool_writer *self, const char *format, ...) KILN_PRINTF(2, 3);
+
 /* ---- Memory: small things only; exhaustion ends the program with a message ---- */
 
 void *tool_allocate(size_t count, size_t size); /* zeroed */

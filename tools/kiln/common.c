@@ -40,6 +40,17 @@ char *tool_text_v(const char *format, va_list arguments)
     return or_exit(vasprintf(&text, format, arguments) < 0 ? NULL : text);
 }
 
+void tool_write(tool_writer *self, const char *format, ...)
+{
+    va_list arguments;
+    if (self->used >= self->size)
+        return;
+    va_start(arguments, format);
+    int length = vsnprintf(self->text + self->used, self->size - self->used, format, arguments);
+    va_end(arguments);
+    self->used += length > 0 ? (size_t)length : 0;
+}
+
 char *tool_text(const char *format, ...)
 {
     va_list arguments;

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/gemm.h"
+
 #include "tools/kiln/job.h"
 
 /* ---- Whole tensors ---- */
@@ -24,12 +26,8 @@ kiln_tensor job_whole(const job_tensor *tensor)
 
 int64_t job_tensor_bytes(const job_tensor *tensor)
 {
-    if (tensor->rank == 0)
-        return kiln_type_row_bytes(tensor->type, 1);
-    int64_t bytes = kiln_type_row_bytes(tensor->type, tensor->shape[tensor->rank - 1]);
-    for (uint32_t i = 0; i + 1 < tensor->rank; i++)
-        bytes *= tensor->shape[i];
-    return bytes;
+    kiln_tensor whole = job_whole(tensor);
+    return bench_tensor_bytes(&whole);
 }
 
 bool job_tensor_is_countable(const job_tensor *tensor)

@@ -199,30 +199,12 @@ bool recorded_gemm_read(const recorded_call *call, recorded_gemm *gemm, char *te
 
 /* ---- Words ---- */
 
-typedef struct writer {
-    char *text;
-    size_t size, used;
-} writer;
-
-static void add(writer *self, const char *format, ...) KILN_PRINTF(2, 3);
-
-static void add(writer *self, const char *format, ...)
-{
-    va_list arguments;
-    if (self->used >= self->size)
-        return;
-    va_start(arguments, format);
-    int length = vsnprintf(self->text + self->used, self->size - self->used, format, arguments);
-    va_end(arguments);
-    self->used += length > 0 ? (size_t)length : 0;
-}
-
-static void add_epilogues(writer *self, const kiln_gemm_desc *desc)
+static void add_epilogues(tool_writer *self, const kiln_gemm_desc *desc)
 {
     char text[96];
     for (uint32_t i = 0; i < desc->epilogue_count; i++) {
         gemm_describe_epilogue(&desc->epilogues[i], desc->a_type, text, sizeof text);
-        add(self, "%s%s", i ? "," : " epilogues=", text);
+        tool_write(self, "%s%s", i ? "," : " epilogues=", text);
     }
 }
 
@@ -233,7 +215,7 @@ static uint32_t bytes_promised(uint32_t alignment, uint32_t type)
 }
 
 /* Nothing where the words' own default is the same, one word where one says it. */
-static void add_alignment(writer *self, const kiln_gemm_desc *desc)
+static void add_alignment(tool_writer *self, const kiln_gemm_desc *desc)
 {
     kiln_gemm_desc most = *desc;
     most.a_alignment = most.b_alignment = most.c_alignment = most.d_alignment = 64;
@@ -247,35 +229,35 @@ static void add_alignment(writer *self, const kiln_gemm_desc *desc)
     if (ordinary)
         return;
     if (a == b && b == d && c == d)
-        add(self, " alignment=%u", a);
+        tool_write(self, " alignment=%u", a);
     else
-        add(self, " [aligned: a %u b %u c %u d %u]", a, b, c, d);
+        tool_write(self, " [aligned: a %u b %u c %u d %u]", a, b, c, d);
 }
 
 const char *recorded_gemm_words(const kiln_gemm_desc *desc, char *text, size_t size)
 {
-    writer self = {text, size, 0};
+    tool_writer self = {text, size, 0};
     const uint32_t flags = desc->head.flags;
     for (int i = 0; i < DIMENSIONS; i++) {
         int64_t value = *(const int64_t *)(const void *)((const char *)desc + dimensions[i].place);
         bool dynamic = flags & dimensions[i].flag, batch = i == DIMENSIONS - 1;
         if (!batch || value != 1 || dynamic)
-            add(&self, "%s%s%s%lld", i ? " " : "", dimensions[i].name, dynamic ? "<=" : "=",
-                (long long)value);
+            tool_write(&self, "%s%s%s%lld", i ? " " : "", dimensions[i].name, dynamic ? "<=" : "=",
+                       (long long)value);
     }
-    add(&self, "%s%s", flags & KILN_GEMM_TRANSPOSE_A ? " transpose_a" : "",
-        flags & KILN_GEMM_TRANSPOSE_B ? " transpose_b" : "");
-    add(&self, "%s", desc->c_type ? " beta=1" : "");
+    tool_write(&self, "%s%s", flags & KILN_GEMM_TRANSPOSE_A ? " transpose_a" : "",
+               flags & KILN_GEMM_TRANSPOSE_B ? " transpose_b" : "");
+    tool_write(&self, "%s", desc->c_type ? " beta=1" : "");
     if (desc->c_type && desc->c_type != desc->d_type)
-        add(&self, " c=%s", kiln_type_name(desc->c_type));
+        tool_write(&self, " c=%s", kiln_type_name(desc->c_type));
     add_epilogues(&self, desc);
     if (desc->accumulator)
-        add(&self, " accumulator=%s", kiln_type_name(desc->accumulator));
-    add(&self, "%s", flags & KILN_GEMM_SATURATE ? " saturate" : "");
+        tool_write(&self, " accumulator=%s", kiln_type_name(desc->accumulator));
+    tool_write(&self, "%s", flags & KILN_GEMM_SATURATE ? " saturate" : "");
     add_alignment(&self, desc);
     if (flags & (KILN_GEMM_PACKED_A | KILN_GEMM_PACKED_B))
-        add(&self, " [packed:%s%s]", flags & KILN_GEMM_PACKED_A ? " a" : "",
-            flags & KILN_GEMM_PACKED_B ? " b" : "");
+        tool_write(&self, " [packed:%s%s]", flags & KILN_GEMM_PACKED_A ? " a" : "",
+                   flags & KILN_GEMM_PACKED_B ? " b" : "");
     gemm_describe_more(desc, text, size);
     return text;
 }

@@ -188,16 +188,14 @@ static void try_batches(conformance_gemm_bench *bench, const conformance_plain_t
 {
     bool served = false;
     for (int64_t batch = 4; batch > 0; batch--)
-        for (int shared = 0; shared < 4; shared++) {
+        /* One matrix alone does not make the check apply. */
+        for (int shared = 0; shared < 4 && (batch > 1 || served); shared++) {
             conformance_gemm_spec spec = conformance_gemm_plain(types, 5, 6, 7);
             spec.batch = spec.desc.batch = batch;
             spec.batched = true;
             spec.shared[KILN_GEMM_A] = shared & 1;
             spec.shared[KILN_GEMM_B] = shared & 2;
-            bool passed = conformance_gemm_try(bench, "a batch", &spec) == CONFORMANCE_PASSED;
-            served |= passed && batch > 1;
-            if (passed && !served) /* one matrix alone does not make the check apply */
-                bench->report->cases--;
+            served |= conformance_gemm_try(bench, "a batch", &spec) == CONFORMANCE_PASSED;
         }
     conformance_gemm_spec spec = conformance_gemm_plain(types, 5, 6, 7);
     spec.batch = spec.desc.batch = 3;

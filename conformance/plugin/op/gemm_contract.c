@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "conformance/gemm/planning.h"
+#include "conformance/planning.h"
 #include "conformance/hash.h"
 #include "conformance/plugin/op/gemm_plain.h"
 #include "conformance/plugin/op/op.h"

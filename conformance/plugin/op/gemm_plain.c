@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "conformance/gemm/case.h"
-#include "conformance/gemm/planning.h"
+#include "conformance/planning.h"
 #include "conformance/hash.h"
 #include "conformance/random.h"
 

@@ -7,8 +7,7 @@
 #include "conformance/plugin/op/op.h"
 #include "conformance/plugin/stress/bits.h"
 
-/* Runs a case; true when it is served and promises bits. */
-static bool run_promised(conformance_gemm_bench *bench, conformance_gemm_case *test)
+bool conformance_bits_run(conformance_gemm_bench *bench, conformance_gemm_case *test)
 {
     conformance_gemm_result result;
     if (!test)
@@ -144,14 +143,14 @@ static void repeat(conformance_gemm_bench *bench, const conformance_plain_types 
 {
     conformance_gemm_spec spec = conformance_gemm_plain(types, 33, 29, DEEP);
     conformance_gemm_case *first = conformance_gemm_make(bench, &spec);
-    bool promised = run_promised(bench, first);
+    bool promised = conformance_bits_run(bench, first);
     for (int round = 1; promised && round < 8 && !conformance_bench_failed(bench); round++) {
         for (uint32_t slot = 0; slot < KILN_GEMM_OPERAND; slot++)
             spec.offset[slot] = round % 2 ? 0 : round * 4 * (1 + (int64_t)slot);
         conformance_gemm_case *again = conformance_gemm_make(bench, &spec);
         if (again) {
             take_values(again, first, types, 0, 0);
-            if (run_promised(bench, again))
+            if (conformance_bits_run(bench, again))
                 same_bits(bench, round % 2 ? "when it is run again" : "at other addresses", first,
                           0, 0, again);
         }
@@ -190,7 +189,7 @@ static void compare_threads(conformance_gemm_bench *bench, thread_cases *all)
         conformance_gemm_case *test = conformance_gemm_make(bench, &spec);
         if (test && all->first[k])
             take_values(test, all->first[k], &all->types[k], 0, 0);
-        bool promised = run_promised(bench, test);
+        bool promised = conformance_bits_run(bench, test);
         if (promised && all->first[k])
             same_bits(bench, "with another number of threads", all->first[k], 0, 0, test);
         if (promised && !all->first[k]) {
@@ -279,7 +278,7 @@ static void neighbours(conformance_gemm_bench *bench, const conformance_plain_ty
                                         {3, 2, 16, 16}, {9, 20, 17, 5}, {30, 40, 7, 5}};
     conformance_gemm_spec spec = conformance_gemm_plain(types, 37, 45, DEEP);
     conformance_gemm_case *whole = conformance_gemm_make(bench, &spec);
-    bool promised = run_promised(bench, whole);
+    bool promised = conformance_bits_run(bench, whole);
     for (size_t i = 0; promised && i < sizeof blocks / sizeof *blocks; i++) {
         const int64_t *block = blocks[i];
         spec = conformance_gemm_plain(types, block[2], block[3], DEEP);
@@ -290,7 +289,7 @@ static void neighbours(conformance_gemm_bench *bench, const conformance_plain_ty
         conformance_gemm_case *part = conformance_gemm_make(bench, &spec);
         if (part) {
             take_values(part, whole, types, block[0], block[1]);
-            if (run_promised(bench, part) &&
+            if (conformance_bits_run(bench, part) &&
                 !same_bits(bench, "without the rows and columns beside it", whole, block[0],
                            block[1], part))
                 promised = false;
@@ -319,13 +318,13 @@ static void batch(conformance_gemm_bench *bench, const conformance_plain_types *
 {
     conformance_gemm_spec spec = conformance_gemm_plain(types, 19, 21, DEEP);
     conformance_gemm_case *single = conformance_gemm_make(bench, &spec);
-    bool promised = run_promised(bench, single), compared = false;
+    bool promised = conformance_bits_run(bench, single), compared = false;
     for (int64_t size = 2; promised && size < 6 && !conformance_bench_failed(bench); size++) {
         spec.batch = spec.desc.batch = size;
         conformance_gemm_case *several = conformance_gemm_make(bench, &spec);
         if (several) {
             take_values(several, single, types, 0, 0); /* into every entry */
-            if (run_promised(bench, several)) {
+            if (conformance_bits_run(bench, several)) {
                 same_bits(bench, "in a batch", several, 0, 0, single);
                 compared = true;
             }
@@ -349,7 +348,7 @@ static void parts(conformance_gemm_bench *bench, const conformance_plain_types *
     conformance_gemm_spec spec = conformance_gemm_plain(types, 41, 39, DEEP);
     conformance_gemm_case *whole = conformance_gemm_make(bench, &spec),
                           *shared = conformance_gemm_make(bench, &spec);
-    if (whole && shared && run_promised(bench, whole)) {
+    if (whole && shared && conformance_bits_run(bench, whole)) {
         take_values(shared, whole, types, 0, 0);
         kiln_plan *plan = conformance_gemm_plan(bench, &shared->desc);
         kiln_tensor tensors[CONFORMANCE_GEMM_TENSORS];

@@ -7,6 +7,10 @@
 
 enum { CONFORMANCE_BITS_CASES = 320, CONFORMANCE_BITS_OUTPUTS = 3 };
 
+/* Runs a case (NULL = there is none); true when it is served and its answer promises bits. What is
+ * wrong goes into the report, and what is declined is counted. */
+bool conformance_bits_run(conformance_gemm_bench *bench, conformance_gemm_case *test);
+
 /* One case, and what its outputs were the first time: hashes of D, D_SCALE and a bias gradient. */
 typedef struct conformance_bits_case {
     conformance_plain_types form;

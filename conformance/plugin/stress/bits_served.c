@@ -152,26 +152,6 @@ static conformance_gemm_case *make(conformance_gemm_bench *bench, const conforma
     return test;
 }
 
-/* True when it is served and promises bits. */
-static bool run(conformance_gemm_bench *bench, conformance_gemm_case *test)
-{
-    conformance_gemm_result result;
-    if (!test)
-        return false;
-    conformance_gemm_execute(bench->session.runtime, bench->session.name, test, &result);
-    if (result.outcome == CONFORMANCE_FAILED)
-        conformance_fail(bench->report, "%s", result.text);
-    bool promised =
-        result.outcome == CONFORMANCE_PASSED && (result.answer_flags & KILN_ANSWER_REPRODUCIBLE);
-    if (!promised) {
-        bench->report->declined++;
-        snprintf(bench->last_decline, sizeof bench->last_decline, "%.399s",
-                 result.outcome == CONFORMANCE_DECLINED ? result.text
-                                                        : "no answer promises reproducible bits");
-    }
-    return promised;
-}
-
 static void expect_same(conformance_gemm_bench *bench, const conformance_gemm_case *test,
                         const char *what, const uint64_t first[CONFORMANCE_BITS_OUTPUTS],
                         const uint64_t now[CONFORMANCE_BITS_OUTPUTS])
@@ -194,7 +174,7 @@ void conformance_bits_compare(conformance_gemm_bench *bench, conformance_bits_ca
         conformance_bits_case *self = &all->cases[i];
         conformance_gemm_case *test = make(bench, all, self);
         uint64_t now[CONFORMANCE_BITS_OUTPUTS];
-        if (run(bench, test)) {
+        if (conformance_bits_run(bench, test)) {
             hash_outputs(test, now);
             if (self->known)
                 expect_same(bench, test, what, self->first, now);
@@ -257,7 +237,7 @@ void conformance_bits_move(conformance_gemm_bench *bench, conformance_bits_cases
             } else if (test && conformance_gemm_ask(&bench->session, &test->desc).support ==
                                    KILN_SUPPORT_NO) {
                 bench->report->declined++; /* it wants its alignment */
-            } else if (run(bench, test)) {
+            } else if (conformance_bits_run(bench, test)) {
                 hash_outputs(test, now);
                 expect_same(bench, test, "at other addresses", self->first, now);
             }
@@ -309,7 +289,7 @@ static void compare_rows(conformance_gemm_bench *bench, const conformance_gemm_c
         bench->report->declined++;
         return;
     }
-    if (run(bench, part)) {
+    if (conformance_bits_run(bench, part)) {
         /* A gradient is another sum then. */
         uint64_t now[CONFORMANCE_BITS_OUTPUTS] = {hash_rows(part, KILN_GEMM_D, rows),
                                                   hash_rows(part, KILN_GEMM_D_SCALE, rows), 0};
@@ -323,7 +303,7 @@ void conformance_bits_shrink(conformance_gemm_bench *bench, conformance_bits_cas
     for (int i = 0; i < all->count && !conformance_bench_failed(bench); i++) {
         const conformance_bits_case *self = &all->cases[i];
         conformance_gemm_case *whole = make(bench, all, self);
-        bool promised = run(bench, whole);
+        bool promised = conformance_bits_run(bench, whole);
         for (size_t k = 0; promised && k < sizeof heights / sizeof *heights; k++) {
             int64_t rows = conformance_gemm_size(heights[k], self->form.unit_m);
             if (rows >= whole->m || conformance_bench_failed(bench))
@@ -385,7 +365,7 @@ static void compare_group(conformance_gemm_bench *bench, const conformance_gemm_
     ungroup(part, group);
     if (conformance_gemm_ask(&bench->session, &part->desc).support == KILN_SUPPORT_NO) {
         bench->report->declined++;
-    } else if (run(bench, part)) {
+    } else if (conformance_bits_run(bench, part)) {
         uint64_t now[CONFORMANCE_BITS_OUTPUTS] = {hash_group(grouped, part, group), 0, 0};
         expect_same(bench, grouped, "without the other groups", first, now);
     }
@@ -401,7 +381,7 @@ void conformance_bits_ungroup(conformance_gemm_bench *bench, conformance_bits_ca
             self->wish.epilogue != KILN_EPILOGUE_NONE)
             continue;
         conformance_gemm_case *grouped = make(bench, all, self);
-        bool promised = run(bench, grouped);
+        bool promised = conformance_bits_run(bench, grouped);
         for (int64_t group = 0; promised && group < grouped->desc.groups; group++) {
             conformance_gemm_case *part =
                 conformance_bench_failed(bench) ? NULL : make(bench, all, self);
@@ -443,7 +423,7 @@ void conformance_bits_share(conformance_gemm_bench *bench, conformance_bits_case
     for (int i = 0; i < all->count && !conformance_bench_failed(bench); i++) {
         conformance_gemm_case *test = make(bench, all, &all->cases[i]);
         uint64_t first[CONFORMANCE_BITS_OUTPUTS];
-        if (run(bench, test)) {
+        if (conformance_bits_run(bench, test)) {
             hash_outputs(test, first);
             share(bench, test, first);
         }

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "conformance/gemm/planning.h"
+#include "conformance/planning.h"
 #include "conformance/plugin/op/gemm_plain.h"
 #include "conformance/plugin/op/op.h"
 #include "conformance/plugin/state.h"

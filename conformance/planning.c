@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The time that goes into making plans. */
-#include "conformance/gemm/planning.h"
+#include "conformance/planning.h"
 
 #include <time.h>
 #include <unistd.h>

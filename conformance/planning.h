@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The time that goes into making plans, which may take seconds each: whoever limits the time of a
  * process of checks leaves it out. */
-#ifndef KILN_CONFORMANCE_GEMM_PLANNING_H
-#define KILN_CONFORMANCE_GEMM_PLANNING_H
+#ifndef KILN_CONFORMANCE_PLANNING_H
+#define KILN_CONFORMANCE_PLANNING_H
 
 #include <stdatomic.h>
 
